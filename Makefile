@@ -101,7 +101,7 @@ moved: $(VENV)/.base
 jobs-proof: $(VENV)/.dev $(VENV)/.spark
 	@$(HEAVY) $(BIN)/python -m tests.jobs_proof --records $(or $(N),5000000) $(ARGS)
 
-drills: $(VENV)/.base
+drills: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/barnabas drill run $(or $(NAME),all) --times $(or $(N),1) $(ARGS)
 
 overload: $(VENV)/.dev

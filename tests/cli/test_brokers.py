@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.server.quorum_processes import eventually
 
+from barnabas.cli.brokers import moving
 from barnabas.cli.brokers.moving import ended_text
-from barnabas.cli.brokers.placement import byte_rate, duration_text, size_text
+from barnabas.cli.brokers.placement import Placement, byte_rate, duration_text, size_text
 from barnabas.client.admin.admin import Admin
+from barnabas.client.admin.described import ClusterDescription
+from barnabas.client.admin.log_dirs import BrokerDirs
+from barnabas.client.admin.moves import Move
 from barnabas.client.admin.throttles import throttle, throttles
+from barnabas.client.metadata import Broker
 from barnabas.client.producer import Producer
-from barnabas.errors import ConfigError
+from barnabas.errors import ConfigError, KafkaError
 from barnabas.model import TopicPartition
 from barnabas.testing.cluster import Cluster
 
@@ -164,6 +171,44 @@ def test_a_topic_shows_who_else_may_lead(type_: Operator) -> None:
     assert "ELR  LAST-KNOWN-ELR" in type_.out
     row = type_.document("topics describe orders")["topic"]["partitions"][0]
     assert row["elr"] == [] and row["last_known_elr"] == []
+
+
+class Standing:
+    """One partition that moves from brokers 1 and 2 to 3, and does not get there."""
+
+    def moves(self) -> list[Move]:
+        return [Move("orders", 0, (1, 2, 3), (3,), (1, 2))]
+
+    def log_dirs(self, broker: int) -> BrokerDirs:
+        return BrokerDirs(broker, (), (), (), (), -1, -1)
+
+    def describe_cluster(self, *, fenced: bool) -> ClusterDescription:
+        return ClusterDescription("c", 1, (), (1, 2))
+
+
+def test_a_move_that_stands_still_says_why_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = itertools.count(0.0, 1.0)
+    time = SimpleNamespace(monotonic=lambda: next(moments), sleep=lambda _: None)
+    monkeypatch.setattr(moving, "time", time)
+    said: list[str] = []
+    admin: Any = Standing()
+    look = Placement({}, (), {TopicPartition("orders", 0): [1, 2]}, {})
+    watch = moving.Watch(admin, [TopicPartition("orders", 0)], look)
+    with pytest.raises(KafkaError, match="nobody leads orders-0"):
+        moving.wait(watch, said.append, 60.0)
+    assert said == [
+        "0 of 1 moved, 0 B left",
+        "0 of 1 moved, 0 B left; nobody leads orders-0: broker 1,2 does not serve",
+    ]
+
+
+def test_where_brokers_are_too_few_the_cordoned_ones_are_named() -> None:
+    brokers = {n: Broker(n, "h", 9092) for n in (1, 2, 3, 4)}
+    dirs = {3: BrokerDirs(3, ("/a",), (), ("/a",), (), -1, -1)}
+    look = Placement(brokers, (), {TopicPartition("t", 0): [1, 2, 4]}, dirs)
+    with pytest.raises(ConfigError) as error:
+        look.spread_over(look.targets()[:2], leaving=[4])
+    assert error.value.next_step == "broker 3 is cordoned: `barnabas brokers add 3` lifts that"
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from barnabas.cli.quorum.detail import bootstrap_line, detail_lines
+import argparse
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from barnabas.cli.quorum import detail as printed
+from barnabas.cli.quorum.detail import bootstrap_line, detail_lines, wait_for_target
 from barnabas.client.admin.described import QuorumDescription, QuorumDetail, QuorumReplica
+from barnabas.errors import KafkaError
 from barnabas.model import Uuid
 
 
@@ -59,7 +68,12 @@ def test_an_even_set_says_that_it_bears_no_more() -> None:
 
 
 def test_a_leader_of_apache_kafka_says_less() -> None:
-    assert "unknown" in detail_lines(QuorumDetail(quorum(replica(1))))[2]
+    lines = detail_lines(QuorumDetail(quorum(replica(1), observers=(replica(4),))))
+    assert lines[0].endswith("runs Apache Kafka")
+    assert lines[2:4] == [
+        "Bears:      unknown: the leader does not say",
+        "Could vote: unknown: the leader does not say",
+    ]
 
 
 def test_watch_does_not_print_again_for_every_record() -> None:
@@ -72,3 +86,72 @@ def test_watch_does_not_print_again_for_every_record() -> None:
 def test_after_a_move_the_new_bootstrap_line_can_be_pasted() -> None:
     line = bootstrap_line(QuorumDetail(quorum(replica(1), replica(2))))
     assert line == "controller.quorum.bootstrap.servers=h1:9093,h2:9093"
+
+
+class Looks:
+    """What the quorum says, one look after the other; the last one again and again."""
+
+    def __init__(self, *looks: QuorumDetail | BaseException) -> None:
+        self.looks = list(looks)
+
+    def quorum_detail(self) -> QuorumDetail:
+        look = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        if isinstance(look, BaseException):
+            raise look
+        return look
+
+
+MOVING = QuorumDetail(
+    quorum(replica(1), replica(4)), target=(4,), steps_left=1, waiting=("remove 1",), survivable=0
+)
+
+
+def waited(monkeypatch: pytest.MonkeyPatch, *looks: QuorumDetail | BaseException) -> None:
+    monkeypatch.setattr(printed, "time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: None))
+    admin: Any = Looks(*looks)
+    wait_for_target(argparse.Namespace(timeout=60, json=False), admin, [4])
+
+
+def test_who_waits_for_a_target_is_told_when_it_is_reached(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    just_elected = QuorumDetail(quorum(replica(1), replica(4)), survivable=0)
+    waited(monkeypatch, MOVING, just_elected, MOVING, QuorumDetail(quorum(replica(4)), survivable=0))
+    assert capsys.readouterr().out.splitlines() == [
+        "1 to go, remove 1",
+        "controller.quorum.bootstrap.servers=h4:9093",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ends", "reason"),
+    [
+        (
+            QuorumDetail(quorum(replica(1), replica(4)), survivable=0),
+            "the target 4 was given up before it was reached; the voters are 1, 4",
+        ),
+        (
+            QuorumDetail(quorum(replica(1), replica(4)), target=(1, 5), survivable=0),
+            "somebody set the target 1, 5 in place of 4; the voters are 1, 4",
+        ),
+        (
+            QuorumDetail(quorum(replica(1), replica(4))),
+            "node 1 leads now and runs Apache Kafka, which takes no target; the voters are 1, 4",
+        ),
+    ],
+    ids=["cancelled", "another target", "Apache Kafka leads"],
+)
+def test_a_target_that_is_in_force_no_more_is_not_said_to_be_reached(
+    ends: QuorumDetail, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(KafkaError) as error:
+        waited(monkeypatch, MOVING, ends)
+    assert error.value.message == reason and error.value.next_step
+
+
+def test_who_stops_to_wait_is_told_that_the_target_stays(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        waited(monkeypatch, MOVING, KeyboardInterrupt())
+    assert "The target 4 stays in force" in capsys.readouterr().err

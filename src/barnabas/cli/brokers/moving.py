@@ -7,6 +7,7 @@ somebody: the run that sees the last move end does, and `barnabas rebalance stat
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,8 @@ BATCH = 500
 """Partitions in one request: the active controller decides a request in one go."""
 LOOK_EVERY_S = 0.3
 SIZES_EVERY_S = 1.0
+STILL_S = 5.0
+"""Where nothing moved for so long, it is said why."""
 
 
 def begin(
@@ -118,27 +121,49 @@ class Watch:
         return words
 
     def reason(self) -> str:
-        """Why what is left does not end: the brokers that are awaited, those that do not serve named as such."""
+        """Why what is left does not end: who is awaited, those that do not serve named as such."""
         fenced = set(self._admin.describe_cluster(fenced=True).fenced)
         awaited = sorted({b for move in self.left for b in (move.adding or move.target)})
         away = [b for b in awaited if b in fenced]
         if away:
             return f"broker {ids(away)} does not serve"
         first = self.left[0]
+        sources = sorted(set(first.replicas) - set(first.adding))
+        if sources and fenced.issuperset(sources):
+            return f"nobody leads {first.topic}-{first.partition}: broker {ids(sources)} does not serve"
         return f"{first.topic}-{first.partition} waits until broker {ids(first.adding or first.target)} is in sync"
 
 
 def wait(
     watch: Watch, say: Callable[[str], None], timeout: float | None, again: str = "the same command"
 ) -> None:
-    """Returns when nothing of it moves any more.  Raises KafkaError REQUEST_TIMED_OUT, with the reason."""
+    """Returns when nothing of it moves any more; where it stands still it says why.
+
+    Raises KafkaError REQUEST_TIMED_OUT, with the reason.
+    """
+    try:
+        _watch_moves(watch, say, timeout, again)
+    except KeyboardInterrupt:
+        ends = f"{again} --wait goes on watching, `barnabas rebalance cancel` turns them back"
+        print(f"\nThe moves go on: {ends}.", file=sys.stderr)
+        raise
+
+
+def _watch_moves(watch: Watch, say: Callable[[str], None], timeout: float | None, again: str) -> None:
     deadline = None if timeout is None else time.monotonic() + timeout
-    told = ""
+    told, why = "", ""
     watch.look()
+    moved = time.monotonic()
     while watch.left:
+        now = time.monotonic()
         if watch.text() != told:
             say(told := watch.text())
-        if deadline is not None and time.monotonic() >= deadline:
+            moved, why = now, ""
+        elif now >= moved + STILL_S:
+            moved = now
+            if (reason := watch.reason()) != why:
+                say(f"{told}; {(why := reason)}")
+        if deadline is not None and now >= deadline:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
                 f"{len(watch.left)} of {watch.total} partitions still move after {timeout:g} s: {watch.reason()}",
@@ -155,5 +180,11 @@ def progress(*, quiet: bool) -> Callable[[str], None]:
     if quiet:
         return lambda text: None
     if sys.stdout.isatty():
-        return lambda text: print(f"\r\x1b[K  {text}", end="\n" if " left" not in text else "", flush=True)
+        return _say_over
     return lambda text: print(f"  {text}", flush=True)
+
+
+def _say_over(text: str) -> None:
+    """One line of a terminal: a longer one would not be written over."""
+    shown = text[: max(20, shutil.get_terminal_size().columns - 3)]
+    print(f"\r\x1b[K  {shown}", end="\n" if " left" not in text else "", flush=True)

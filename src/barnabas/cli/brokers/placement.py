@@ -111,7 +111,15 @@ class Placement:
         into = {one: racks.get(one) for one in brokers}
         carrying = {one for replicas in self.replicas.values() for one in replicas}
         away = {one: racks.get(one) for one in sorted(carrying - into.keys() - set(leaving))}
-        return balanced(self.replicas, into, away, hosts=hosts)
+        try:
+            return balanced(self.replicas, into, away, hosts=hosts)
+        except ConfigError as error:
+            if cordoned := sorted(self.cordoned - set(leaving)):
+                named = " ".join(map(str, cordoned))
+                error.next_step = (
+                    f"broker {ids(cordoned)} is cordoned: `barnabas brokers add {named}` lifts that"
+                )
+            raise
 
     # -- what it costs ---------------------------------------------------------------------------
 

@@ -27,6 +27,8 @@ __all__ = [
 ]
 
 _COLUMNS = ("NODE", "ROLE", "LAG", "LAG_MS", "ENDPOINTS", "LAST_ERROR")
+GIVEN_UP_LOOKS = 3
+"""A leader that was just elected may not say its target at once: so often it must be missing."""
 LEADERLESS_CODE = 1
 """Exit code where there is no leader: a script must not take that for a quorum that works."""
 
@@ -64,22 +66,40 @@ def run_watch(args: argparse.Namespace) -> int:
             time.sleep(args.interval)
 
 
-def wait_for_target(args: argparse.Namespace, admin: Admin) -> None:
+def wait_for_target(args: argparse.Namespace, admin: Admin, target: Sequence[int]) -> None:
     """Print each step of the way to the target, then how nodes find the new voters.
 
-    Raises KafkaError REQUEST_TIMED_OUT with what it waits for: the target stays in force.
+    Raises KafkaError: REQUEST_TIMED_OUT with what it waits for (the target stays in force), or that the target
+    is in force no more and was not reached.
     """
+    try:
+        _watch_target(args, admin, target)
+    except KeyboardInterrupt:
+        ends = "`barnabas quorum watch` goes on looking, `barnabas quorum reassign --cancel` ends it"
+        print(f"\nThe target {_ids(target)} stays in force: {ends}.", file=sys.stderr)
+        raise
+
+
+def _watch_target(args: argparse.Namespace, admin: Admin, target: Sequence[int]) -> None:
     deadline = time.monotonic() + args.timeout
     before = ""
+    out = sys.stderr if args.json else sys.stdout
+    given_up = 0
     while True:
         detail = admin.quorum_detail()
-        if detail.quorum is not None and not detail.target:
-            print(bootstrap_line(detail), file=sys.stderr if args.json else sys.stdout)
-            return
+        if detail.quorum is not None and set(detail.target) != set(target):
+            if {voter.id for voter in detail.quorum.voters} == set(target) and not detail.target:
+                print(bootstrap_line(detail), file=out)
+                return
+            given_up += 1
+            if given_up >= GIVEN_UP_LOOKS:
+                raise _given_up(detail, target)
+        else:
+            given_up = 0
         waits = detail.waiting[-1] if detail.waiting else "the next step"
         line = f"{detail.steps_left} to go, {waits}"
-        if line != before:
-            print(line, file=sys.stderr if args.json else sys.stdout, flush=True)
+        if line != before and not given_up:
+            print(line, file=out, flush=True)
             before = line
         if time.monotonic() > deadline:
             raise KafkaError(
@@ -88,6 +108,34 @@ def wait_for_target(args: argparse.Namespace, admin: Admin) -> None:
                 next_step="`barnabas quorum watch` goes on looking; `barnabas quorum reassign --cancel` ends it",
             )
         time.sleep(0.2)
+
+
+def _given_up(detail: QuorumDetail, target: Sequence[int]) -> KafkaError:
+    """The target is in force no more: somebody else changed it, or Apache Kafka leads now."""
+    assert detail.quorum is not None
+    voters = [voter.id for voter in detail.quorum.voters]
+    now = f"the voters are {_ids(voters)}"
+    if detail.target:
+        return KafkaError(
+            ErrorCode.REASSIGNMENT_IN_PROGRESS,
+            f"somebody set the target {_ids(detail.target)} in place of {_ids(target)}; {now}",
+            next_step="`barnabas quorum history` says who; agree on one target, then ask for it again",
+        )
+    if detail.kafkas:
+        goes = [voter for voter in voters if voter not in target]
+        verb = (
+            f"remove-controller --controller-id {goes[0]}" if goes else "--command-config FILE add-controller"
+        )
+        return KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"node {detail.quorum.leader} leads now and runs Apache Kafka, which takes no target; {now}",
+            next_step=f"go the rest of the way one voter at a time: `barnabas quorum {verb}`",
+        )
+    return KafkaError(
+        ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+        f"the target {_ids(target)} was given up before it was reached; {now}",
+        next_step="`barnabas quorum history` says who cancelled it; ask again if the target is still wanted",
+    )
 
 
 def wait_until_possible(
@@ -134,13 +182,15 @@ def detail_lines(detail: QuorumDetail, *, moving: bool = True) -> list[str]:
     lines: list[str] = []
     if quorum is not None:
         committed = f", committed up to {quorum.high_watermark}" if moving else ""
-        lines.append(_fact("Leader", f"{quorum.leader}, epoch {quorum.epoch}{committed}"))
+        of_kafka = ", runs Apache Kafka" if detail.kafkas else ""
+        lines.append(_fact("Leader", f"{quorum.leader}, epoch {quorum.epoch}{committed}{of_kafka}"))
         voters = _ids(voter.id for voter in quorum.voters)
         if detail.committed:
             voters += f"; not committed yet, before: {_ids(detail.committed)}"
         lines.append(_fact("Voters", voters))
         lines.append(_fact("Bears", _bears(detail)))
-        lines.append(_fact("Could vote", _ids(detail.could_be_voters) or "nobody else"))
+        could = _ids(detail.could_be_voters) or "nobody else"
+        lines.append(_fact("Could vote", "unknown: the leader does not say" if detail.kafkas else could))
     else:
         lines.append(_fact("Leader", "none"))
     if detail.target:
@@ -155,7 +205,7 @@ def detail_lines(detail: QuorumDetail, *, moving: bool = True) -> list[str]:
 
 
 def _bears(detail: QuorumDetail) -> str:
-    if detail.survivable < 0:
+    if detail.kafkas:
         return "unknown: the leader does not say"
     failures = "failure" if detail.survivable == 1 else "failures"
     assert detail.quorum is not None

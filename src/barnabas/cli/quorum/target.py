@@ -165,8 +165,8 @@ def _go(args: argparse.Namespace, admin: Admin, target: list[int] | None) -> str
             break
     reassign_controllers(admin.cluster, target)
     _warn_of_even(way, target)
-    if args.wait:
-        wait_for_target(args, admin)
+    if args.wait and target is not None:
+        wait_for_target(args, admin, target)
     return way
 
 

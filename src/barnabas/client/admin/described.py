@@ -133,7 +133,7 @@ class QuorumDescription(NamedTuple):
 
 
 class QuorumDetail(NamedTuple):
-    """What Barnabas says beside `quorum` (None: there is no leader, or the leader runs Apache Kafka).
+    """What Barnabas says beside `quorum` (None: there is no leader).
 
     `committed`: the voters before the newest set, while that is not committed.  `waiting`: what changes wait for,
     in words.  `errors`: why nodes do not answer the one that was asked.  `survivable`: voters that may
@@ -149,6 +149,11 @@ class QuorumDetail(NamedTuple):
     errors: tuple[tuple[NodeId, str], ...] = ()
     leaderless_ms: int = -1
     survivable: int = -1
+
+    @property
+    def kafkas(self) -> bool:
+        """Whether Apache Kafka leads: it says nothing of what stands only here, and takes no target."""
+        return self.quorum is not None and self.survivable < 0
 
 
 class FeatureRange(NamedTuple):

@@ -228,7 +228,15 @@ def _alter(
     timeout_ms = server_timeout_ms(cluster.timeout if timeout is None else timeout)
     response = ask_active(cluster, AlterPartitionReassignmentsRequest(timeout_ms=timeout_ms, topics=[topic]))
     _check(response, what)
-    _check(first_of(first_of(response.responses, what).partitions, what), what)
+    row = first_of(first_of(response.responses, what).partitions, what)
+    if row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"{what}: the leader runs Apache Kafka, which takes neither a target of voters nor a successor",
+            next_step="one at a time: `barnabas quorum --command-config FILE add-controller` for each that comes, "
+            "`barnabas quorum remove-controller --controller-id ID` for each that goes, the leader last",
+        )
+    _check(row, what)
 
 
 def controllers_under_way(cluster: Cluster) -> tuple[list[NodeId], list[NodeId]] | None:

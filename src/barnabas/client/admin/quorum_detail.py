@@ -115,12 +115,20 @@ def quorum_detail(cluster: Cluster, cluster_id: Callable[[], str]) -> QuorumDeta
 
 
 def quorum_history(cluster: Cluster) -> list[dict[str, Any]]:
-    """What became of the quorum, oldest first, as the node that answers knows it; empty: nobody keeps it.
+    """What became of the quorum, oldest first, as the node that answers knows it.
 
     Each has `at` (ms since 1970), `by`, `what`, `outcome`, and where it waited `seconds` and `waited_for`.
+    Raises KafkaError UNSUPPORTED_VERSION where Apache Kafka answers, which keeps none.
     """
     response = cluster.retrying(lambda: cluster.any().request(description_request(history=True)))
-    return [json.loads(line) for line in _data(response).history]
+    data = _data(response)
+    if not data.history and not data.error_code and data.survivable < 0:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "Apache Kafka answers, as node or as leader, and keeps no history",
+            next_step="`barnabas quorum -C HOST:PORT history` asks a controller that runs Barnabas",
+        )
+    return [json.loads(line) for line in data.history]
 
 
 def _of_leader(cluster: Cluster) -> Any:
@@ -163,8 +171,8 @@ def check_change(
     if data.check_error == _NOT_CHECKED:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
-            "the leader cannot check a change without making it; nothing was changed",
-            next_step="upgrade that controller, or leave --dry-run out",
+            "the leader (Apache Kafka?) cannot check a change without making it; nothing was changed",
+            next_step="leave --dry-run out; Apache Kafka's leader adds and removes one voter at a time",
         )
     code = ErrorCode(data.check_error)
     if code is not ErrorCode.NONE:
