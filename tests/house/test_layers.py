@@ -33,7 +33,7 @@ BELOW = {
     "cli": OPEN
     | {"security", "wire", "log", "client", "pipeline", "sim", "testing", "raft.membership.recovery"}
     | {"controller.snapshot", "controller.feature_levels", "controller.image"}
-    | {"server.node", "server.loop.system"},
+    | {"server.node", "server.loop.system", "console"},
     "sim": OPEN | {"wire", "log", "raft", "security", "controller", "broker", "server", "client"},
     "testing": OPEN
     | {"wire", "log", "raft", "security", "controller", "broker", "server", "client", "sim", "cli"},

@@ -428,4 +428,64 @@ SECRETS = (
     ),
 )
 
-PLANTED: tuple[Mutant, ...] = LOGINS + TOKENS + CERTIFICATES + LIMITS + SECRETS
+_CONSOLE = "tests/console"
+CONSOLE = (
+    mutant(
+        "any-machine",
+        "the console answers whatever machine somebody asks for",
+        "console.door checked",
+        "if _name_of(host) not in NAMES:",
+        "if False:",
+        guard=f"{_CONSOLE}/test_door.py::test_who_asks_for_another_machine_is_sent_away",
+    ),
+    mutant(
+        "any-origin",
+        "the console takes a form of another page",
+        "console.door checked",
+        'if _only(request, b"origin") != f"http://{host}" or',
+        "if",
+        guard=f"{_CONSOLE}/test_door.py::test_a_form_of_another_page_is_refused",
+    ),
+    mutant(
+        "cookie-for-scripts",
+        "the console's cookie is for scripts, too",
+        "console.door _sent",
+        "Path=/; HttpOnly; ",
+        "Path=/; ",
+        guard=f"{_CONSOLE}/test_door.py::test_the_cookie_is_for_this_console_and_for_no_script",
+    ),
+    mutant(
+        "no-login",
+        "a page of the console is made for who is not logged in",
+        "console.routes Routes.serve",
+        "if session is None or route.page is None:",
+        "if route.page is None:",
+        guard=f"{_CONSOLE}/test_routes.py::test_without_a_login_each_page_leads_to_the_entrance",
+    ),
+    mutant(
+        "not-escaped",
+        "what a record says becomes part of a page of the console",
+        "console.markup _text",
+        "escape(visible(str(value)), quote=True)",
+        "visible(str(value))",
+        guard=f"{_CONSOLE}/test_markup.py::test_a_text_stays_a_text_inside_an_element_and_in_an_attribute",
+    ),
+    mutant(
+        "own-rights",
+        "the console may have a password of its own",
+        "console.entrance checked_options",
+        "for name in options:",
+        "for name in ():",
+        guard=f"{_CONSOLE}/test_pages.py::test_the_console_has_no_rights_of_its_own",
+    ),
+    mutant(
+        "logged-in-for-ever",
+        "a session of the console does not end",
+        "console.sessions Sessions._sweep",
+        "now - session.last > IDLE_S or",
+        "",
+        guard=f"{_CONSOLE}/test_sessions.py::test_whoever_asks_for_nothing_for_long_is_out",
+    ),
+)
+
+PLANTED: tuple[Mutant, ...] = LOGINS + TOKENS + CERTIFICATES + LIMITS + SECRETS + CONSOLE

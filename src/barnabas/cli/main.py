@@ -61,6 +61,11 @@ NOUNS: dict[str, tuple[str, str, str]] = {
         "barnabas rebalance plan",
     ),
     "cluster": ("barnabas.cli.cluster", "cluster id, brokers, controllers", "barnabas cluster id"),
+    "console": (
+        "barnabas.cli.access.console",
+        "pages about a cluster, for a browser here",
+        "barnabas console",
+    ),
     "certs": (
         "barnabas.cli.certs.certs",
         "certificates of nodes and users",
