@@ -8,6 +8,7 @@ thread at a time.
 from __future__ import annotations
 
 import socket
+import sys
 import time
 from types import TracebackType
 from typing import Any, TypeVar, cast
@@ -24,9 +25,15 @@ from barnabas.client.security.options import PLAINTEXT, Security, why_ended
 from barnabas.errors import BarnabasError, WireError
 from barnabas.wire.codec.message import Message
 
-__all__ = ["BlockingConnection", "ConnectionFailed", "RequestTimedOut"]
+__all__ = ["BlockingConnection", "ConnectionFailed", "FrameBuffers", "RequestTimedOut"]
 
 _MAX_PARTS = 512  # buffers per sendmsg; systems allow at least 1,024 (IOV_MAX)
+_SMALL = 256 << 10
+"""Smaller ones are as cheap anew."""
+_KEPT = 2
+"""One whose records are looked at, one that is received."""
+_OURS = 3
+"""The references to a buffer that are ours: in the list, the loop's variable, the argument of the question."""
 
 Self = TypeVar("Self", bound="BlockingConnection")
 
@@ -41,6 +48,7 @@ class BlockingConnection:
 
     __slots__ = (
         "_answers",
+        "_buffers",
         "_core",
         "_forgotten",
         "_renew_at",
@@ -70,6 +78,7 @@ class BlockingConnection:
         self._core = Connection(client_id, max_frame)
         self._answers: dict[int, Response] = {}
         self._forgotten: set[int] = set()
+        self._buffers: FrameBuffers | None = None
         self._security = security
         self._renew_at = float("inf")
         self._socket: socket.socket | None = None
@@ -166,6 +175,11 @@ class BlockingConnection:
         if self._security.tls is None or self._socket is None:
             return False
         return int(cast(Any, self._socket).pending()) > 0
+
+    def reuse_memory(self) -> None:
+        """`connection.reuse_memory()`: from now on large answers come in memory that is kept and used again."""
+        if self._buffers is None:
+            self._buffers = FrameBuffers()
 
     def close(self) -> None:
         """`connection.close()`: close the socket; answers under way are lost."""
@@ -277,20 +291,20 @@ class BlockingConnection:
             else:
                 self._answers[answer.correlation_id] = answer
 
-    def _read_frame(self, deadline: float) -> bytearray:
-        """One whole frame in a buffer of its own, which record views may keep alive."""
+    def _read_frame(self, deadline: float) -> memoryview:
+        """One whole frame in memory that stays as it is while record views look at it."""
         prefix = bytearray(4)
-        self._read_into(prefix, deadline)
-        frame = bytearray(self._core.frame_size(prefix))
+        self._read_into(memoryview(prefix), deadline)
+        size = self._core.frame_size(prefix)
+        frame = memoryview(bytearray(size)) if self._buffers is None else self._buffers.take(size)
         self._read_into(frame, deadline)
         return frame
 
-    def _read_into(self, buffer: bytearray, deadline: float) -> None:
+    def _read_into(self, view: memoryview, deadline: float) -> None:
         sock = self._open()
-        view = memoryview(buffer)
         got = 0
         try:
-            while got < len(buffer):
+            while got < len(view):
                 sock.settimeout(_left(deadline))
                 count = sock.recv_into(view[got:])
                 if count == 0:
@@ -326,3 +340,30 @@ def _left(deadline: float) -> float:
     if left <= 0:
         raise TimeoutError
     return left
+
+
+class FrameBuffers:
+    """`FrameBuffers().take(20_000_000)` -> a buffer of that size with anything in it.
+
+    Who fetches 16 MiB at a time would get new memory for each answer, which the system clears page by page: more
+    work than receiving it.  A buffer is used again once nobody looks at what is in it.
+    """
+
+    __slots__ = ("_buffers",)
+
+    def __init__(self) -> None:
+        self._buffers: list[bytearray] = []
+
+    def __repr__(self) -> str:
+        return f"<FrameBuffers {[len(buffer) for buffer in self._buffers]}>"
+
+    def take(self, size: int) -> memoryview:
+        """Exactly so many bytes.  Its views, and whatever was made of them, keep it from being used again."""
+        if size < _SMALL:
+            return memoryview(bytearray(size))
+        for buffer in self._buffers:
+            if len(buffer) >= size and sys.getrefcount(buffer) == _OURS:
+                return memoryview(buffer)[:size]
+        found = bytearray(size + size // 16)
+        self._buffers = [*self._buffers, found][-_KEPT:]
+        return memoryview(found)[:size]

@@ -310,6 +310,7 @@ class _RangeReader:
             connection = self._cluster.connection(self._near)
         else:
             connection = self._cluster.to_leader(self._topic, self._partition)
+        connection.reuse_memory()
         size = int(self._per_offset * _SPARE * (self._end - offset))
         size = min(self._max_bytes, max(_LEAST_BYTES, size))
         wanted = FetchPartition(partition=self._partition, fetch_offset=offset, partition_max_bytes=size)

@@ -31,8 +31,10 @@ BATCH_OVERHEAD = 61
 """Bytes of a batch before its records."""
 LARGEST_BATCH = 1 << 30
 """What one batch may be decompressed to; beyond it, it is taken for a bomb."""
-ENOUGH_BYTES = 16 << 20
+ENOUGH_BYTES = 4 << 20
 ENOUGH_ROWS = 128 * 1024
+SHORT = 8
+"""Values of so many bytes on average, as keys have them, are as cheap to gather byte by byte."""
 INLINE = 12
 """Arrow's binary views hold values up to this length themselves."""
 END_OF_LOG = 2**63 - 1
@@ -161,7 +163,7 @@ class ArrowDecoder:
 def arrow_batches(
     decoder: ArrowDecoder, batches: Iterable[tuple[Buffer, BatchHeader]]
 ) -> Iterator[pa.RecordBatch]:
-    """Feed whole batches to a decoder; yields Arrow batches of about 16 MiB or 131,072 rows."""
+    """Feed whole batches to a decoder; yields Arrow batches of about 4 MiB or 131,072 rows."""
     for batch, header in batches:
         decoder.add(batch, header)
         if decoder.full and (rows := decoder.take()) is not None:
@@ -238,18 +240,24 @@ def _binary(data: Bytes, at: Positions, length: npt.NDArray[np.int64]) -> pa.Arr
     nulls = int(np.count_nonzero(null))
     if nulls == rows:
         return pa.nulls(rows, pa.binary())
+    validity = pa.py_buffer(np.packbits(~null, bitorder="little")) if nulls else None
+    size = np.maximum(length, 0)
+    total = int(size.sum())
+    if total <= rows * SHORT:
+        offsets = np.concatenate(([0], np.cumsum(size))).astype(np.int32)
+        taken = data[np.repeat(at - offsets[:-1], size) + np.arange(total)]
+        buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(taken)]
+        return pa.Array.from_buffers(pa.binary(), rows, buffers, null_count=nulls)
     views = np.zeros((rows, 4), dtype=np.int32)
     views[:, 0] = length
     views[:, 3] = at
     short = np.flatnonzero(length <= INLINE)
     if short.size:
-        size = np.maximum(length[short], 0)
-        views[short, 0] = size
+        views[short, 0] = size[short]
         column = np.arange(INLINE)
         inline = data[np.minimum(at[short, None] + column, len(data) - 1)]
-        inline[column >= size[:, None]] = 0
+        inline[column >= size[short, None]] = 0
         views[short, 1:] = inline.view(np.int32)
-    validity = pa.py_buffer(np.packbits(~null, bitorder="little")) if nulls else None
     buffers = [validity, pa.py_buffer(views), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary_view(), rows, buffers, null_count=nulls).cast(pa.binary())
 

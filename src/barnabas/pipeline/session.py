@@ -21,6 +21,7 @@ from barnabas.errors import BarnabasError
 from barnabas.pipeline.extras import to_install
 from barnabas.pipeline.java import cache_directory, find_java, write_once
 from barnabas.pipeline.masters import check_master, check_workers, is_local, own_address
+from barnabas.pipeline.unix_sockets import unix_sockets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,6 +39,7 @@ _OURS = {
     "spark.sql.streaming.stopTimeout": "30s",
     "spark.log.level": "ERROR",
 }
+_SOCKETS = "spark.python.unix.domain.socket.enabled"
 _LOGGING = """\
 rootLogger.level = error
 rootLogger.appenderRef.console.ref = console
@@ -76,7 +78,9 @@ def session(app: str, master: str = "local[*]", **conf: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     bound = {"spark.driver.host": address, "spark.driver.bindAddress": address}
-    settings = _OURS | bound | {name.replace("__", "."): value for name, value in conf.items()}
+    given = {name.replace("__", "."): value for name, value in conf.items()}
+    sockets = unix_sockets() if local and _SOCKETS not in given else {}
+    settings = _OURS | sockets | bound | given
     quiet = f"-Dlog4j2.configurationFile=file:{_logging_file()}"
     options = settings.get("spark.driver.extraJavaOptions", "")
     settings["spark.driver.extraJavaOptions"] = f"{quiet} {options}".strip()

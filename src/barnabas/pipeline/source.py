@@ -166,7 +166,9 @@ def _bytes_of(
     from barnabas.client.fetching import RawBatch
     from barnabas.pipeline.records import ArrowDecoder, arrow_batches
     from barnabas.pipeline.view import fetch
+    from barnabas.pipeline.worker_heap import settle
 
+    settle()
     if not isinstance(part, RangePartition):
         return  # Spark plans one empty part when there is nothing to read
     wanted: Range | None = part.range

@@ -29,6 +29,7 @@ from barnabas.pipeline.sink.identity import sink_name
 from barnabas.pipeline.sink.options import AT_LEAST_ONCE, SinkOptions
 from barnabas.pipeline.sink.rows import Row, check_columns, rows_of
 from barnabas.pipeline.sink.task import write_at_least_once, write_prepared
+from barnabas.pipeline.worker_heap import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -144,6 +145,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        settle()
         rows = _records_of(self.options, iterator)
         if self.name is None:
             write_at_least_once(self.options, rows)
@@ -189,6 +191,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        settle()
         rows = _records_of(self.options, iterator)
         if self.name is None:
             write_at_least_once(self.options, rows)

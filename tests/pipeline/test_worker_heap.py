@@ -1,0 +1,47 @@
+"""Spark's workers do not look through our modules after every task."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from barnabas.pipeline import worker_heap
+
+
+@pytest.fixture(autouse=True)
+def thawed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(worker_heap, "_tasks", itertools.count(1))
+    monkeypatch.setattr(worker_heap.sys, "platform", "elsewhere")
+    before = gc.get_freeze_count()
+    yield
+    if gc.get_freeze_count() != before:
+        gc.unfreeze()
+
+
+def in_a_task(monkeypatch: pytest.MonkeyPatch, *, yes: bool) -> None:
+    monkeypatch.setattr(worker_heap.TaskContext, "get", lambda: object() if yes else None)
+
+
+def test_outside_of_a_task_nothing_is_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_a_task(monkeypatch, yes=False)
+    before = gc.get_freeze_count()
+    worker_heap.settle()
+    assert gc.get_freeze_count() == before
+
+
+def test_the_first_two_tasks_set_aside_what_they_find_and_no_later_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_a_task(monkeypatch, yes=True)
+    counts = []
+    for _ in range(4):
+        kept = [[] for _ in range(1000)]
+        worker_heap.settle()
+        counts.append((gc.get_freeze_count(), kept))
+    assert counts[0][0] > 1000 and counts[1][0] >= counts[0][0] + 1000
+    assert counts[3][0] <= counts[1][0]
