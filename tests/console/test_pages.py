@@ -239,7 +239,9 @@ def test_the_console_has_no_rights_of_its_own(
     assert "whoever opens its pages logs in" in capsys.readouterr().err
 
 
-def test_options_that_cannot_work_are_said_at_once() -> None:
+def test_options_that_cannot_work_are_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["console", "nowhere"]) == 2
+    assert "is no address of a broker" in capsys.readouterr().err
     assert checked_options({"security.protocol": "SASL_SSL"})["sasl.mechanism"] == "SCRAM-SHA-512"
     for wrong in (
         {"security.protocol": "TLS"},

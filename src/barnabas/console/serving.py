@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable, Mapping
 
+from barnabas.client.metadata import parse_bootstrap
 from barnabas.console.door import LARGEST_HEAD_BYTES, Door
 from barnabas.console.entrance import Entrance
 from barnabas.console.routes import Routes
@@ -22,7 +24,8 @@ class Console:
     """`async with Console("127.0.0.1:9092", {}) as console: console.url`."""
 
     def __init__(self, bootstrap: str, options: Mapping[str, str], port: int = 0) -> None:
-        """Raises ConfigError for options that hold somebody's credentials."""
+        """Raises ConfigError for an address that is none, and for options that hold somebody's credentials."""
+        parse_bootstrap(bootstrap)
         self.sessions = Sessions(bootstrap)
         self._routes = Routes(Entrance(self.sessions, options), self.sessions)
         self._port = port
@@ -45,7 +48,7 @@ class Console:
             )
         except OSError as error:
             raise ConfigError(
-                f"the console cannot listen at {HOST}:{self._port}: {error.strerror}",
+                f"the console cannot listen at {HOST}:{self._port}: {os.strerror(error.errno or 0)}",
                 next_step="give another --port",
             ) from error
         return self
