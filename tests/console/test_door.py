@@ -24,7 +24,15 @@ def browser() -> object:
 
 @pytest.mark.parametrize(
     "host",
-    [None, "", "evil.example.org", "127.0.0.1.evil.example.org:8088", "10.0.0.1:8088", "localhost.:8088"],
+    [
+        None,
+        "",
+        "evil.example.org",
+        "127.0.0.1.evil.example.org:8088",
+        "10.0.0.1:8088",
+        "localhost.:8088",
+        "\xa0localhost",
+    ],
 )
 def test_who_asks_for_another_machine_is_sent_away(browser: Browser, host: str | None) -> None:
     assert browser.get("/login", {"Host": host}).status in (400, 421)

@@ -177,7 +177,7 @@ def _only(request: h11.Request, name: bytes) -> str:
     found = [value for one, value in request.headers if one == name]
     if len(found) > 1:
         raise RefusedRequest(400, f"{name.decode()} is there twice")
-    return found[0].decode("latin-1").strip() if found else ""
+    return found[0].decode("latin-1") if found else ""
 
 
 def _name_of(host: str) -> str:

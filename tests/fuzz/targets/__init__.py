@@ -23,6 +23,7 @@ _MODULES: dict[str, str] = {
     "answers": "answers",
     "tls": "doors",
     "http": "doors",
+    "console": "console",
     "patterns": "pushed",
     "telemetry": "pushed",
     "members": "pushed",
