@@ -120,6 +120,10 @@ NOUNS: dict[str, tuple[str, str, str]] = {
 }
 
 
+_DRAWS = frozenset(("start", "demo", "drill", "simulate", "pipeline"))
+"""They draw on a terminal by themselves, and show their own words."""
+
+
 def overview() -> str:
     """`print(overview())`: what `barnabas --help` shows."""
     lines = [
@@ -169,7 +173,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if noun is None:
         return _unknown(arguments[0])
     try:
-        return _run(noun, arguments[1:])
+        return _run(noun, arguments[1:]) if noun in _DRAWS else _run_plainly(noun, arguments[1:])
     except BrokenPipeError:  # the reader of our output has gone (| head): not our failure
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -177,6 +181,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except SystemExit as end:  # argparse: --help or wrong usage
         return end.code if isinstance(end.code, int) else 2
+
+
+def _run_plainly(noun: str, arguments: list[str]) -> int:
+    """Run it; what others have named cannot move the cursor of whoever reads it."""
+    from contextlib import redirect_stderr, redirect_stdout
+
+    from barnabas.cli.typed.plain import PlainStream
+
+    with redirect_stdout(PlainStream(sys.stdout)), redirect_stderr(PlainStream(sys.stderr)):
+        return _run(noun, arguments)
 
 
 def _run(noun: str, arguments: list[str]) -> int:

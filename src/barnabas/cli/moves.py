@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.output import print_document, print_rows
+from barnabas.cli.typed.plain import terminal
 from barnabas.errors import ConfigError, KafkaError
 from barnabas.model import NodeId, TopicPartition
 
@@ -227,9 +228,11 @@ def watch(admin: Admin, partitions: Sequence[TopicPartition], *, quiet: bool) ->
         if not quiet:
             print(f"{total} of {total} moved")
         return
+    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    with Progress(TextColumn("moving"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()) as progress:
+    columns = (TextColumn("moving"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(file=terminal())) as progress:
         bar = progress.add_task("moving", total=total)
         while (count := left()) > 0:
             progress.update(bar, completed=total - count)

@@ -77,9 +77,11 @@ def _rich_table(columns: Sequence[str], texts: list[list[str]], numeric: list[bo
     from rich.console import Console
     from rich.table import Table
 
+    from barnabas.cli.typed.plain import plain, terminal
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column, right in zip(columns, numeric, strict=True):
         table.add_column(column.replace("_", " "), justify="right" if right else "left", overflow="fold")
     for row in texts:
-        table.add_row(*(cell.replace("[", r"\[") for cell in row))
-    Console().print(table)
+        table.add_row(*(plain(cell).replace("[", r"\[") for cell in row))
+    Console(file=terminal()).print(table)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.cli.brokers.placement import Placement, duration_text, size_text
 from barnabas.cli.moves import ids
+from barnabas.cli.typed.plain import plain, terminal
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import NodeId, TopicPartition
 
@@ -186,5 +187,6 @@ def progress(*, quiet: bool) -> Callable[[str], None]:
 
 def _say_over(text: str) -> None:
     """One line of a terminal: a longer one would not be written over."""
-    shown = text[: max(20, shutil.get_terminal_size().columns - 3)]
-    print(f"\r\x1b[K  {shown}", end="\n" if " left" not in text else "", flush=True)
+    shown = plain(text)[: max(20, shutil.get_terminal_size().columns - 3)]
+    end = "\n" if " left" not in text else ""
+    print(f"\r\x1b[K  {shown}", end=end, flush=True, file=terminal())

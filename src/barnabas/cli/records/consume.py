@@ -15,6 +15,7 @@ from typing import Any
 from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags
 from barnabas.cli.records.template import printer_of
+from barnabas.cli.typed.plain import plain_bytes
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition
 
@@ -144,10 +145,13 @@ def _any_partition(consumer: Any, args: argparse.Namespace) -> tuple[str, int]:
 def _print_all(consumer: Any, args: argparse.Namespace) -> None:
     out = sys.stdout.buffer
     write = printer_of(args.format, args.null)
+    is_seen = sys.stdout.isatty()
+    """Into a file or a pipe go the bytes as they are."""
     if args.max is not None and args.max <= 0:
         return
     for printed, message in enumerate(consumer, 1):
-        out.write(write(message))
+        line = write(message)
+        out.write(plain_bytes(line) if is_seen else line)
         if consumer.statistics().buffered == 0:
             out.flush()
         if printed == args.max:
