@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from tests.server.delegation import TokenNode
 
+from barnabas.cli.access.tokens import _properties
 from barnabas.cli.main import main
+from barnabas.client.admin.tokens import DelegationToken
+from barnabas.client.security.options import Security
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +97,23 @@ def test_a_token_that_is_shown_is_the_one_that_was_made(node: TokenNode, typed: 
 def test_a_slip_is_named_with_what_helps(typed: Typed, line: str, code: int, says: str) -> None:
     assert typed(line.format(file=typed.file)) == code, typed.err
     assert says in typed.err
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL", "PLAINTEXT", "SASL_PLAINTEXT"])
+def test_what_a_bearer_gets_is_a_login_whatever_its_owner_came_by(protocol: str) -> None:
+    own = {
+        "security.protocol": protocol,
+        "ssl.truststore.location": "ca.pem",
+        "ssl.keystore.location": "ada.pem",
+    }
+    token = DelegationToken("an-id", "a-secret", "User:ada", "User:ada", (), 0, 0, 0)
+    made = _properties(token, own if "SSL" in protocol else {"security.protocol": protocol})
+    read = Security.parse(made)
+    assert (read.tls is not None) == ("SSL" in protocol) and (
+        read.tls is None or read.tls.ca_file == "ca.pem"
+    )
+    assert read.sasl is not None and read.sasl.by_token and read.sasl.password == "a-secret"
+    assert "ada.pem" not in str(made), "the owner's certificate stays with its owner"
 
 
 def test_a_file_that_cannot_be_written_leaves_no_token_behind(typed: Typed, tmp_path: Path) -> None:

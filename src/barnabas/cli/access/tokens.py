@@ -157,13 +157,14 @@ def _named(cluster: Cluster, token_id: str) -> DelegationToken:
 
 def _properties(token: DelegationToken, own: dict[str, str]) -> dict[str, str]:
     """What the bearer gives to --command-config: whom to trust as its owner does, and the token."""
+    protocol = own.get("security.protocol", "SSL").upper().removeprefix("SASL_")
     mechanism = own.get("sasl.mechanism") or own.get("sasl.mechanisms") or ""
     words = {
         name: text for name, text in own.items() if name.startswith(("ssl.truststore", "ssl.ca", "ssl.end"))
     }
     login = f'username="{token.id}" password="{token.password}" tokenauth="true"'
     return {
-        "security.protocol": own.get("security.protocol", "SASL_SSL"),
+        "security.protocol": f"SASL_{protocol}",
         "sasl.mechanism": mechanism if mechanism.startswith("SCRAM") else "SCRAM-SHA-512",
         "sasl.jaas.config": f"{_LOGIN} required {login};",
         **words,
