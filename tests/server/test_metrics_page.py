@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -52,6 +54,26 @@ def test_dashboard_and_alerts_use_names_that_are_there(file: str, scrape: str) -
     there = families(scrape).keys() | NOT_AT_REST
     used = {SUFFIXES.sub("", name) for name in NAME.findall(text)} - {"barnabas"}
     assert len(used) > 10 and used <= there
+
+
+def test_prometheus_takes_the_alert_rules() -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not here (Debian's package prometheus has it)")
+    rules = DOCS / "monitoring" / "alerts.yml"
+    done = subprocess.run([promtool, "check", "rules", rules], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "SUCCESS" in done.stdout, done.stdout + done.stderr
+
+
+def test_prometheus_takes_what_a_node_answers(scrape: str) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not here (Debian's package prometheus has it)")
+    done = subprocess.run(
+        [promtool, "check", "metrics"], input=scrape, capture_output=True, text=True, check=False
+    )
+    said = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+    assert done.returncode in (0, 3) and not said, done.stderr  # 3: advice about names, which are Kafka's
 
 
 NOT_AT_REST = {

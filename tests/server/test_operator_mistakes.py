@@ -64,9 +64,19 @@ MISTAKES = [
     Mistake("brokers drain 77 -b {broker}", "77"),
     Mistake("topics create t -b {broker} --replication 9", "9"),
     Mistake("topics delete nothing -b {broker}", "nothing"),
-    Mistake("topics list -b {controller}", ""),
+    Mistake("topics list -b {controller}", "a controller listens there"),
     Mistake("topics describe nothing -b {broker}", "nothing"),
     Mistake("groups describe nobody -b {broker}", "nobody"),
+    # a second beginning, a broker that runs forgotten, an address that is nobody's, an early or senseless word
+    Mistake(CONTROLLERS + "bootstrap", "is of cluster"),
+    Mistake(CONTROLLERS + "bootstrap --cluster-id {other}", "is of cluster"),
+    Mistake(CONTROLLERS + "set-endpoint --node 9 --endpoint 127.0.0.1:9", "9"),
+    Mistake(CONTROLLERS + "set-endpoint --node 2 --endpoint nonsense", "nonsense"),
+    Mistake(CONTROLLERS + "reassign --target 4,5,6,", "--target"),
+    Mistake(CONTROLLERS + "reassign --target 4 --cancel", "one of the two"),
+    Mistake(CONTROLLERS + "remove-controller", "--controller-id"),
+    Mistake(CONTROLLERS + "remove-controler -i 2", "remove-controler"),
+    Mistake("brokers unregister 2 -b {broker}", "broker 2 runs and would register again"),
 ]
 
 STARTS = [

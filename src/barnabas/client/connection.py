@@ -40,6 +40,8 @@ __all__ = [
 
 T = TypeVar("T")
 API_VERSIONS = 18
+_METADATA, _VOTE = 3, 52
+"""Keys that brokers serve and controllers do not, and the other way round."""
 DEFAULT_MAX_FRAME = 256 << 20
 """Largest answer we take (bytes).  A broker may exceed fetch.max.bytes by one batch, never by this much."""
 
@@ -171,6 +173,13 @@ class Connection:
         version = min(high, last)
         if version < max(low, first):
             served = f"it serves {low} to {high}" if high >= 0 else "it does not serve it"
+            if high < 0 and _METADATA not in self.versions and _VOTE in self.versions:
+                raise KafkaError(
+                    ErrorCode.UNSUPPORTED_VERSION,
+                    f"a controller listens there: it does not serve {API_NAMES.get(key, key)}",
+                    next_step="give the address of a broker: `barnabas cluster list-endpoints "
+                    "--bootstrap-controller HOST:PORT` names them",
+                )
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
                 f"the broker and this client share no version of {API_NAMES.get(key, key)}: "

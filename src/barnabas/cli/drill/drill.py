@@ -11,6 +11,7 @@ Exit code 0: everything came true, each acknowledged record is there once, no to
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import time
@@ -162,7 +163,7 @@ class _Printer:
 
     def __init__(self, began: float) -> None:
         self._began = began
-        self._color = sys.stdout.isatty()
+        self._color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
     def __call__(self, kind: str, text: str) -> None:
         before, style = {
