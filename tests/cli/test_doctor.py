@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 from tests.client.certificates import Authority
 
+from barnabas.cli.doctor import login
 from barnabas.cli.doctor.line import Address, says_http, speaks
 from barnabas.cli.main import main
 from barnabas.client.admin.users import set_password
@@ -389,6 +390,25 @@ def test_whoever_has_no_rights_is_told_where_to_look(
     assert clinic.at("LOGIN", {**SCRAM, **ADA}) == 0
     out = capsys.readouterr().out
     assert "no topic can be seen" in out and "barnabas acls why" in out
+
+
+@pytest.mark.parametrize("listener", ["PLAINTEXT", "TLS", "MTLS", "LOGIN"])
+def test_a_door_that_stands_open_to_other_machines_is_said(
+    clinic: Clinic, listener: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = dict(HEALTHY)[listener](clinic)
+    assert clinic.at(listener, client) == 0
+    assert "open to all" not in capsys.readouterr().out, "other machines do not reach it"
+    monkeypatch.setattr(login, "is_this_machine", lambda host: False)
+    assert clinic.at(listener, client) == 0, "it works, and somebody should look"
+    assert ("open to all" in capsys.readouterr().out) == (listener in ("PLAINTEXT", "TLS"))
+
+
+def test_which_addresses_are_this_machines() -> None:
+    for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost", "LOCALHOST"):
+        assert login.is_this_machine(host)
+    for host in ("10.0.0.1", "0.0.0.0", "node1.example.org", "127.0.0.1.example.org", ""):
+        assert not login.is_this_machine(host)
 
 
 def test_no_secret_of_the_client_is_shown(clinic: Clinic, capsys: pytest.CaptureFixture[str]) -> None:

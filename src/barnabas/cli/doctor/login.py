@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 from barnabas.cli.doctor.findings import Findings
 from barnabas.cli.doctor.line import Address, dial
 from barnabas.client.blocking import BlockingConnection
@@ -11,12 +13,14 @@ from barnabas.errors import BarnabasError, ErrorCode
 from barnabas.wire.schemas.cluster import DescribeClusterRequest, MetadataRequest
 from barnabas.wire.schemas.sasl import SaslHandshakeRequest
 
-__all__ = ["examine_cluster", "examine_login", "examine_mechanisms", "examine_versions"]
+__all__ = ["examine_cluster", "examine_login", "examine_mechanisms", "examine_versions", "is_this_machine"]
 
 _PROBE = "barnabas-doctor"
 """A mechanism that nobody has: a listener that asks for a login answers with those that it takes."""
 
 _MOST_TRIED = 20
+_ALTER = 7
+"""The bit of the cluster's operations that says: who asks may change it."""
 
 
 def _connect(address: Address, security: Security) -> BlockingConnection:
@@ -165,6 +169,23 @@ def examine_cluster(address: Address, security: Security, found: Findings) -> No
         )
     else:
         found.ok("rights", "no topic yet")
+    nobody = security.sasl is None and not (
+        security.tls and (security.tls.cert_file or security.tls.cert_pem)
+    )
+    if nobody and operations > 0 and operations >> _ALTER & 1 and not is_this_machine(address.host):
+        found.warn(
+            "open to all",
+            "whoever reaches this listener may do everything, without a login",
+            "give the listener a login and its node an authorizer, or listen on 127.0.0.1",
+        )
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether only this machine reaches that address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def _examine_advertised(number: int, told: Address, found: Findings) -> None:
