@@ -10,6 +10,13 @@ from pathlib import Path
 from tests.server.quorum_processes import Members, create_topic, eventually
 
 from barnabas.errors import ErrorCode
+from barnabas.model import METADATA_TOPIC
+from barnabas.wire.schemas.quorum import (
+    VoteRequest,
+    VoteRequestPartitionData,
+    VoteRequestTopicData,
+    VoteResponse,
+)
 
 
 def test_three_nodes_elect_commit_lose_their_leader_change_members_and_come_back(tmp_path: Path) -> None:
@@ -51,3 +58,27 @@ def test_three_nodes_elect_commit_lose_their_leader_change_members_and_come_back
         for topic in ("flights", "after-the-kill"):
             assert create_topic(witness, topic) == ErrorCode.TOPIC_ALREADY_EXISTS
         assert all(len(leaders) == 1 for leaders in nodes.leaders_by_epoch().values())
+
+
+def test_a_candidate_that_names_no_quorum_generation_as_apache_kafkas_nodes_gets_our_vote(
+    tmp_path: Path,
+) -> None:
+    with Members.formed(tmp_path, 3, "controller") as nodes:
+        one, other = nodes[1].start(), nodes[2]  # alone, and nobody leads
+
+        def granted(pre_vote: bool, last_offset: int) -> bool:
+            asked = VoteRequestPartitionData(
+                replica_epoch=1 << 20,
+                replica_id=other.id,
+                replica_directory_id=other.directory_id,
+                voter_directory_id=one.directory_id,
+                last_offset_epoch=0,
+                last_offset=last_offset,
+                pre_vote=pre_vote,
+            )
+            topic = VoteRequestTopicData(topic_name=METADATA_TOPIC, partitions=[asked])
+            answer: VoteResponse = one.ask(VoteRequest(voter_id=one.id, topics=[topic]))
+            return answer.topics[0].partitions[0].vote_granted
+
+        assert eventually(lambda: granted(pre_vote=True, last_offset=100))
+        assert granted(pre_vote=False, last_offset=100)
