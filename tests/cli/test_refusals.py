@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -210,6 +212,20 @@ def test_a_dump_whose_reader_has_gone_ends_quietly(
     with pytest.raises(BrokenPipeError):  # `main` ends quietly at that
         Dumper(sys.stdout, sys.stderr).dump(str(file))
     assert capsys.readouterr().err == ""
+
+
+def test_the_overview_ends_quietly_where_its_reader_has_gone() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "barnabas", "--help"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_flags_may_stand_before_the_noun_and_before_the_verb() -> None:

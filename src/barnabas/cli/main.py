@@ -159,7 +159,20 @@ def find_noun(word: str) -> str | None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """`main(["topics", "list"])` -> exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _main(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader of our output has gone (| head): not our failure
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except SystemExit as end:  # argparse: --help or wrong usage
+        return end.code if isinstance(end.code, int) else 2
+
+
+def _main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(overview())
         return 0 if arguments else 2
@@ -172,15 +185,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     noun = find_noun(arguments[0])
     if noun is None:
         return _unknown(arguments[0])
-    try:
-        return _run(noun, arguments[1:]) if noun in _DRAWS else _run_plainly(noun, arguments[1:])
-    except BrokenPipeError:  # the reader of our output has gone (| head): not our failure
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        return 130
-    except SystemExit as end:  # argparse: --help or wrong usage
-        return end.code if isinstance(end.code, int) else 2
+    return _run(noun, arguments[1:]) if noun in _DRAWS else _run_plainly(noun, arguments[1:])
 
 
 def _run_plainly(noun: str, arguments: list[str]) -> int:
