@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
 import time
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark")
 fastavro = pytest.importorskip("fastavro")
 
-from pyspark.sql import types as spark  # noqa: E402 (only where it is installed)
+import pyarrow as pa  # noqa: E402 (only where it is installed)
+from pyspark.sql import types as spark  # noqa: E402
+from pyspark.sql.pandas.types import to_arrow_type  # noqa: E402
 
 from barnabas.errors import ConfigError  # noqa: E402
 from barnabas.pipeline.values.avro_schemas import avro_schema_of, avro_struct, parsed  # noqa: E402
@@ -231,6 +234,34 @@ def test_schemas_that_do_not_go_together_are_bad_before_a_datum_is_read(
 def test_a_field_that_was_not_written_needs_a_default() -> None:
     with pytest.raises(BadValueError, match=r"value\.f1 was not written, and has no default"):
         reader_between(parsed(record("int")), parsed(record("int", "int")))
+
+
+def test_a_field_that_was_written_under_two_names_is_taken_once() -> None:
+    writer = {"type": "record", "name": "r", "fields": [{"name": n, "type": "int"} for n in ("a", "b")]}
+    reader = {"type": "record", "name": "r", "fields": [{"name": "a", "aliases": ["b"], "type": "int"}]}
+    assert reader_between(parsed(json.dumps(writer)), parsed(json.dumps(reader)))(b"\x02\x04") == {"a": 1}
+
+
+def test_a_large_number_is_read_as_one_of_less_digits() -> None:
+    struct = avro_struct(record("float"))
+    read = reader_between(parsed(record("long")), parsed(record("float")))
+    found = pa.array(
+        [read(written(record("long"), {"f0": 2**40 + 1}))], to_arrow_type(struct, timezone="UTC")
+    )
+    assert found.to_pylist() == [{"f0": 2.0**40}]
+
+
+def test_days_go_from_the_year_1_to_the_year_9999() -> None:
+    schema = record({"type": "int", "logicalType": "date"})
+    struct = to_arrow_type(avro_struct(schema), timezone="UTC")
+    for day in (dt.date.min, dt.date.max):
+        assert pa.array([avro_reader(schema)(written(schema, {"f0": day}))], struct).to_pylist() == [
+            {"f0": day}
+        ]
+    plain = record("int")
+    for days in (-719_163, 2_932_897):
+        with pytest.raises(BadValueError, match="years 1 to 9999"):
+            avro_reader(schema)(written(plain, {"f0": days}))
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,17 @@ def test_the_subject_is_found_by_the_strategy_or_named(
     assert list(server.subjects) == [subject]
 
 
+def test_a_sink_registers_once_for_all_micro_batches_of_a_process(server: RegistryServer) -> None:
+    for _ in range(3):
+        assert registered(sink(server.url)).schema_id == 1
+    assert len(server.asked) == 1
+
+
+def test_the_newest_schema_of_a_subject_of_any_name_is_found(server: RegistryServer) -> None:
+    server.add("a/b ü", OLD)
+    assert with_schema(source(server.url, valueSubject="a/b ü")).schema == OLD
+
+
 def test_a_sink_that_registers_nothing_looks_its_schema_up(server: RegistryServer) -> None:
     values = sink(server.url, **{"auto.register.schemas": "false"})
     with pytest.raises(RegistryError, match="does not have the schema of the sink under t-value"):
@@ -223,6 +234,7 @@ def instead(status: int, content: bytes = b"{}", **headers: str) -> Callable[[Ba
         (instead(403), "HTTP 403", 1),
         (instead(302, Location="http://127.0.0.1:9/"), "a redirect .HTTP 302., which is not followed", 1),
         (instead(404, b"<html>"), "something else than Confluent's interface", 1),
+        (instead(404, b'{"error_code": 404, "message": "HTTP 404 Not Found"}'), "HTTP 404 .HTTP 404 Not", 1),
         (instead(200, b"[]"), "something else than Confluent's interface", 1),
         (instead(200, b"<html>"), "something else than Confluent's interface", 1),
         (instead(200, b"[" * 100_000), "something else than Confluent's interface", 1),
@@ -296,6 +308,11 @@ def test_a_schema_that_does_not_go_with_the_others_is_said_with_the_registrys_wo
         {"schema.registry.basic.auth.user.info": "ada:s3cret"},
         {"basic.auth.user.info": "ada:s3cret", "basic.auth.credentials.source": "USER_INFO"},
         {"schema.registry.url": "http://ada:s3cret@"},
+        {
+            "schema.registry.url": "http://eve:other@",
+            "basic.auth.user.info": "ada:s3cret",
+            "basic.auth.credentials.source": "USER_INFO",
+        },
         {"schema.registry.bearer.auth.token": "s3cret"},
     ],
 )

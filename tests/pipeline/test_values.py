@@ -21,7 +21,9 @@ fastavro = pytest.importorskip("fastavro")
 import pyarrow as pa  # noqa: E402 (only where it is installed)
 from pyspark.sql import types as spark  # noqa: E402
 
-from barnabas.errors import ConfigError  # noqa: E402
+from barnabas.client.admin.admin import Admin  # noqa: E402
+from barnabas.client.security.options import Security  # noqa: E402
+from barnabas.errors import ConfigError, KafkaError  # noqa: E402
 from barnabas.pipeline.options import SourceOptions  # noqa: E402
 from barnabas.pipeline.sink.options import SinkOptions  # noqa: E402
 from barnabas.pipeline.values.avro_schemas import avro_schema_of, avro_struct  # noqa: E402
@@ -33,6 +35,7 @@ from barnabas.pipeline.values.encoding import check_struct, encoded  # noqa: E40
 from barnabas.pipeline.values.json_values import json_reader  # noqa: E402
 from barnabas.pipeline.values.options import BadValueError, ValueOptions  # noqa: E402
 from barnabas.pipeline.values.shapes import check_type, ddl_of  # noqa: E402
+from barnabas.testing.cluster import Cluster  # noqa: E402
 
 UTC = dt.UTC
 FLAT = (
@@ -374,6 +377,50 @@ def test_a_struct_that_is_not_the_avro_schema_is_refused_at_planning(struct: Any
 def test_a_type_that_a_format_does_not_have_is_refused(type_: Any, format_: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         check_type(type_, format_)
+
+
+def test_a_struct_that_is_nested_too_deep_is_refused() -> None:
+    type_: Any = spark.StringType()
+    for _ in range(70):
+        type_ = spark.ArrayType(type_)
+    with pytest.raises(ConfigError, match="more than 64 levels deep"):
+        check_type(spark.StructType().add("x", type_), "json")
+
+
+def test_a_field_that_may_not_be_null_has_to_be_there() -> None:
+    struct = spark.StructType().add("a", spark.IntegerType(), False)
+    with pytest.raises(BadValueError, match="a is missing"):
+        json_reader(struct)(b"{}")
+
+
+def test_decimals_are_rounded_half_up_as_in_spark() -> None:
+    struct = spark.StructType().add("p", spark.DecimalType(8, 2))
+    assert json_reader(struct)(b'{"p": 0.125}') == {"p": decimal.Decimal("0.13")}
+
+
+def test_a_timestamp_without_a_zone_is_utc_wherever_the_task_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    struct = spark.StructType().add("at", spark.TimestampType())
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        found = json_reader(struct)(b'{"at": "2026-01-31T12:00:00"}')
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert found == {"at": dt.datetime(2026, 1, 31, 12, tzinfo=UTC)}
+
+
+def test_letters_that_their_topic_does_not_take_fail_the_task() -> None:
+    with Cluster() as kafka:
+        with Admin(kafka.bootstrap) as admin:
+            admin.create_topic("dead", partitions=1, configs={"max.message.bytes": "500"})
+        letters = DeadLetters(kafka.bootstrap, "dead", "test", Security())
+        try:
+            letters.send([Letter(None, b"small", "t", 0, 1, "why")])
+            with pytest.raises(KafkaError):
+                letters.send([Letter(None, b"x" * 5000, "t", 0, 2, "why")])
+        finally:
+            letters.close()
 
 
 def test_names_are_quoted_in_ddl() -> None:

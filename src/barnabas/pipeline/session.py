@@ -6,6 +6,7 @@ by keyword win over ours; dots are written as double underscores or in a mapping
 
     session("archive", master="local[4]", **{"spark.sql.shuffle.partitions": "8"})
 
+With a master at sc://HOST:15002 the session is one of Spark Connect, and Spark runs there (see `connect`).
 With a master on other machines (spark://...) the driver is bound to the address that they reach, workers run the
 interpreter that PYSPARK_PYTHON names (this one's path unless set), and whether they can is seen at once.
 """
@@ -18,6 +19,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from barnabas.errors import BarnabasError
+from barnabas.pipeline.connect import connected, is_remote
 from barnabas.pipeline.extras import to_install
 from barnabas.pipeline.java import cache_directory, find_java, write_once
 from barnabas.pipeline.masters import check_master, check_workers, is_local, own_address
@@ -26,7 +28,7 @@ from barnabas.pipeline.unix_sockets import unix_sockets
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["session"]
+__all__ = ["environment", "session"]
 
 _NEEDED = ("pyspark", "pyarrow", "pandas", "numpy")
 _OURS = {
@@ -51,12 +53,26 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{short}
 """
 
 
+def environment() -> dict[str, str]:
+    """What Spark's own commands (spark-pipelines, start-connect-server.sh) have to find in their environment.
+
+    Raises BarnabasError where there is no Java.
+    """
+    return {
+        "JAVA_HOME": find_java().path,
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
 def session(app: str, master: str = "local[*]", **conf: str) -> SparkSession:
     """Start (or get) a Spark session.
 
     Raises BarnabasError, with what to install, when PySpark or Java is missing, no master answers, or workers
     cannot run our tasks.
     """
+    if is_remote(master):
+        return connected(app, master, {name.replace("__", "."): value for name, value in conf.items()})
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise BarnabasError(

