@@ -64,22 +64,19 @@ def in_table(directory: str) -> list[Any]:
     """The rows of the Delta table, by deltalake alone."""
     from deltalake import DeltaTable
 
-    found = DeltaTable(f"{directory}/records").to_pyarrow_table().to_pylist()
-    return sorted(
-        (r["partition"], r["offset"], r["key"], r["value"], r["timestamp"], r["topic"]) for r in found
-    )
+    found = DeltaTable(f"{directory}/records").to_pyarrow_table()
+    stamps = found.column("timestamp").cast("int64").to_pylist()
+    rows = zip(found.to_pylist(), stamps, strict=True)
+    return sorted((r["topic"], r["partition"], r["offset"], r["key"], r["value"], at) for r, at in rows)
 
 
 def archived(spark: Any, bootstrap: str) -> list[Any]:
-    rows = (
-        spark.read.format("barnabas")
-        .options(**{"kafka.bootstrap.servers": bootstrap, "subscribe": "in"})
-        .load()
-    )
-    return sorted(
-        (r.partition, r.offset, r.key and bytes(r.key), r.value and bytes(r.value), r.timestamp, r.topic)
-        for r in rows.collect()
-    )
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": "in"}
+    rows = spark.read.format("barnabas").options(**options).load()
+    found = rows.selectExpr(
+        "topic", "partition", "offset", "key", "value", "unix_micros(timestamp)"
+    ).collect()
+    return sorted((*r[:3], r[3] and bytes(r[3]), r[4] and bytes(r[4]), r[5]) for r in found)
 
 
 def test_what_is_archived_in_two_runs_is_restored_as_it_was(

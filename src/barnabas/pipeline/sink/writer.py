@@ -10,9 +10,11 @@ else.
 
 from __future__ import annotations
 
+import logging
 import pickle
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["BatchWriter", "StreamWriter", "batch_writer", "stream_writer"]
+
+log = logging.getLogger("barnabas.pipeline")
 
 _BATCH = "streaming.sql.batchId"
 
@@ -120,6 +124,18 @@ def _new_driver(options: SinkOptions, name: str) -> SinkDriver:
     return SinkDriver(options.bootstrap, cluster, name, fail_on_data_loss=options.fail_on_data_loss)
 
 
+@contextmanager
+def _told_by_the_failure() -> Iterator[None]:
+    """Aborting fails where writing did, and Spark would show this error in place of the first one.
+
+    What stays open is aborted when the query begins again, or by its timeout.
+    """
+    try:
+        yield
+    except BarnabasError as error:
+        log.warning("transactions that failed stay open: %s", error)
+
+
 def _done(messages: list[WriterCommitMessage | None]) -> list[Done | None]:
     return [message.done if isinstance(message, Written) else None for message in messages]
 
@@ -172,7 +188,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
     @plainly
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         if self.name is not None:
-            _driver(self.options, self.name).abort(batchId, _done(messages))
+            with _told_by_the_failure():
+                _driver(self.options, self.name).abort(batchId, _done(messages))
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -204,7 +221,8 @@ class BatchWriter(DataSourceArrowWriter):
 
     @plainly
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        self._end(messages, commit=False)
+        with _told_by_the_failure():
+            self._end(messages, commit=False)
 
     def _end(self, messages: list[WriterCommitMessage | None], *, commit: bool) -> None:
         if self.name is None:
