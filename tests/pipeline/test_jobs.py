@@ -21,7 +21,7 @@ from barnabas.pipeline.archives.index import (
     read_index,
     write_index,
 )
-from barnabas.pipeline.archives.source import admit_files
+from barnabas.pipeline.archives.source import ArchiveReader, admit_files
 from barnabas.pipeline.jobs.audit import Side, compare
 from barnabas.pipeline.jobs.checksums import Run, join_runs, run_of_row, runs_of
 from barnabas.pipeline.jobs.progress import plain_failure
@@ -132,6 +132,33 @@ def test_files_that_overlap_or_cannot_be_read_are_damage(tmp_path: Path) -> None
     Path(broken).write_bytes(b"PAR1, but nothing else")
     with pytest.raises(DamagedArchiveError, match=r"a\.parquet cannot be read"):
         index_of([broken])
+
+
+def test_a_value_that_was_damaged_on_its_disk_is_no_row(tmp_path: Path) -> None:
+    """Spark writes a checksum for each page."""
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "records" / "topic=t" / "partition=0" / "a.parquet"
+    path.parent.mkdir(parents=True)
+    columns = {
+        "key": pa.array([None, None], pa.binary()),
+        "value": pa.array([b"right and right", b"left and left"], pa.binary()),
+        "offset": pa.array([0, 1], pa.int64()),
+        "timestamp": pa.array([0, 0], pa.timestamp("us", "UTC")),
+        "timestampType": pa.array([0, 0], pa.int32()),
+        "headers": pa.array([None, None], pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))),
+    }
+    pq.write_table(
+        pa.table(columns), path, write_page_checksum=True, compression="none", use_dictionary=False
+    )
+    [part] = ArchiveReader(FilesInOrder(index_of([str(path)]))).partitions()
+    [batch] = ArchiveReader(FilesInOrder([])).read(part)
+    assert batch.column("value").to_pylist() == [b"right and right", b"left and left"]
+    content = path.read_bytes()
+    assert content.count(b"left and left") >= 1
+    path.write_bytes(content.replace(b"left and left", b"left and lost"))
+    with pytest.raises(DamagedArchiveError, match=r"a\.parquet cannot be read: .*CRC checksum"):
+        list(ArchiveReader(FilesInOrder([])).read(part))
 
 
 def test_a_directory_is_the_archive_of_one_set_of_topics_of_one_cluster(tmp_path: Path) -> None:
@@ -315,6 +342,10 @@ def test_a_failure_of_spark_is_said_in_one_line() -> None:
         RuntimeError("x\nCaused by: java.io.IOException: No space left on device"), "run it again"
     )
     assert (str(full), full.next_step) == ("the disk is full", "free some space, then run it again")
+    below = RuntimeError("[TASK_WRITE_FAILED] Task failed while writing rows")
+    below._cause = RuntimeError("java")  # type: ignore[attr-defined]  # as PySpark keeps it
+    below._cause._stackTrace = "java\nCaused by: java.io.IOException: No space left on device"  # type: ignore[attr-defined]
+    assert str(plain_failure(below, "run it again")) == "the disk is full"
     other = plain_failure(
         RuntimeError("first\nCaused by: java.lang.Error: a\nCaused by: b.C: last"), "run it again"
     )

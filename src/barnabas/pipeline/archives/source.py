@@ -110,7 +110,7 @@ def _read_file(file: ArchivedFile) -> Iterator[pa.RecordBatch]:
 
     before, rows = file.first - 1, 0
     try:
-        with pq.ParquetFile(file.path) as parquet:
+        with pq.ParquetFile(file.path, page_checksum_verification=True) as parquet:
             for batch in parquet.iter_batches(_ROWS):
                 offsets = batch.column("offset").to_numpy(zero_copy_only=False)
                 if offsets[0] <= before or (offsets[1:] <= offsets[:-1]).any():

@@ -165,13 +165,23 @@ def _offsets(said: Any) -> Offsets:
     return dict(Positions.read(said).offsets) if said else {}
 
 
+def _with_causes(error: BaseException) -> str:
+    """What an error of Spark says, and what those say that caused it: PySpark keeps them beside its words."""
+    said: list[str] = []
+    found: Any = error
+    while found is not None and len(said) < 20:
+        said += [str(found), str(getattr(found, "_stackTrace", ""))]
+        found = getattr(found, "_cause", None)
+    return "\n".join(said)
+
+
 def plain_failure(error: BaseException, again: str) -> BarnabasError:
     """What went wrong in one line: the words of our own error if it was one, else Spark's innermost cause."""
-    text = str(error)
-    if "No space left on device" in text or "Disk quota exceeded" in text:
+    text, whole = str(error), _with_causes(error)
+    if "No space left on device" in whole or "Disk quota exceeded" in whole:
         return JobFailedError("the disk is full", next_step=f"free some space, then {again}")
     ours = re.findall(r"^.*?\b(?:barnabas\.[\w.]+|[A-Z]\w+(?:Error|Failed)): (.+)$", text, re.MULTILINE)
-    caused = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
+    caused = re.findall(r"^Caused by: (.+)$", text if ours else whole, re.MULTILINE)
     first = [line for line in text.splitlines() if line.strip()][:1]
     reason = (ours or caused or first or [type(error).__name__])[-1].strip()
     advice = re.findall(r"^next: (.+)$", text, re.MULTILINE) if ours else []
