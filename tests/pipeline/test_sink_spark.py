@@ -116,7 +116,7 @@ def test_a_batch_is_written(spark: Any, bootstrap: str, delivery: str) -> None:
 def test_what_cannot_be_written_is_refused_with_a_reason(
     spark: Any, bootstrap: str, select: str, options: dict[str, str], said: str
 ) -> None:
-    writer = spark.range(1).selectExpr(select).write.format("barnabas")
+    writer = spark.sql(f"SELECT {select} FROM range(1)").write.format("barnabas")
     for name, value in {"kafka.bootstrap.servers": bootstrap, "topic": "out", **options}.items():
         writer = writer.option(name, value)
     with pytest.raises(Exception) as caught:
