@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -17,6 +18,8 @@ __all__ = ["JSON_VERSION", "add_cluster_flags", "print_document", "print_rows", 
 
 JSON_VERSION = 1
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+NARROW = 60
+"""A terminal of fewer columns gets the rows of a table that does not fit one below the other."""
 
 
 def add_cluster_flags(parser: argparse.ArgumentParser, *, json_flag: bool = True) -> None:
@@ -60,17 +63,31 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         and all(row[i] == "-" or row[i].lstrip("-").replace(".", "", 1).isdigit() for row in texts)
         for i in range(len(columns))
     ]
-    if sys.stdout.isatty():
-        _rich_table(columns, texts, numeric)
-        return
     titles = [column.upper().replace("_", "-") for column in columns]
     widths = [max(len(titles[i]), *(len(row[i]) for row in texts), 0) for i in range(len(columns))]
+    if sys.stdout.isatty():
+        room = shutil.get_terminal_size().columns
+        if room < NARROW and sum(widths) + 2 * len(widths) > room:
+            _blocks(titles, texts)
+        else:
+            _rich_table(columns, texts, numeric)
+        return
     for row in [titles, *texts]:
         cells = [
             cell.rjust(width) if right else cell.ljust(width)
             for cell, width, right in zip(row, widths, numeric, strict=True)
         ]
         print("  ".join(cells).rstrip())
+
+
+def _blocks(titles: Sequence[str], texts: list[list[str]]) -> None:
+    """A row as lines, each a title and its value: columns of three letters are none."""
+    wide = max(map(len, titles))
+    for number, row in enumerate(texts):
+        if number:
+            print()
+        for title, cell in zip(titles, row, strict=True):
+            print(f"{title:<{wide}}  {cell}")
 
 
 def _rich_table(columns: Sequence[str], texts: list[list[str]], numeric: list[bool]) -> None:

@@ -149,7 +149,7 @@ def _go(args: argparse.Namespace, admin: Admin, target: list[int] | None) -> str
     from barnabas.client.admin.quorum import reassign_controllers
     from barnabas.client.admin.quorum_detail import check_change
 
-    way = ""
+    way = waits = ""
     deadline = time.monotonic() + args.timeout
     while target is not None and not way:
         try:
@@ -158,6 +158,9 @@ def _go(args: argparse.Namespace, admin: Admin, target: list[int] | None) -> str
             # Where it waits: a replica that has just died counts as alive for a moment, a new one does not.
             soon = error.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT and args.wait
             if soon and time.monotonic() < deadline:
+                if error.message != waits:
+                    waits = error.message
+                    print(f"waits: {waits}", file=sys.stderr, flush=True)
                 time.sleep(0.2)
                 continue
             if error.code not in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNSUPPORTED_VERSION):
