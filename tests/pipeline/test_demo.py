@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -16,12 +17,26 @@ from tests.patience import PATIENCE_S
 from barnabas.errors import BarnabasError
 from barnabas.pipeline.demo.children import Child, session_members
 from barnabas.pipeline.demo.directory import ResultDirectory
-from barnabas.pipeline.demo.proof import committed_files, differences
-from barnabas.pipeline.demo.report import picture, plain_table
+from barnabas.pipeline.demo.proof import differences, expected_cells, read_back
+from barnabas.pipeline.demo.report import by_carrier_and_hour, picture, plain_table, write_parquet
 from barnabas.pipeline.demo.screen import Numbers, Screen
-from barnabas.pipeline.jobs.flights import ROWS, FlightsAnswer, events, find_data, straight_answer, table
+from barnabas.pipeline.demo.timeline import Timeline
+from barnabas.pipeline.jobs.flights import (
+    END_OF_YEAR,
+    ROWS,
+    FlightsAnswer,
+    date_of,
+    events,
+    find_data,
+    straight_answer,
+    table,
+)
 
-FLIGHTS = [(0, "EWR", "UA", 5, 2), (1, "JFK", "B6", 5, -4), (2, "EWR", "UA", 6, None)]
+FLIGHTS = [
+    (0, "2013-01-01", "EWR", "UA", 5, 2),
+    (1, "2013-01-01", "JFK", "B6", 5, -4),
+    (2, "2013-01-02", "EWR", "UA", 6, None),
+]
 
 
 def answer(rows: list[tuple]) -> FlightsAnswer:
@@ -31,84 +46,98 @@ def answer(rows: list[tuple]) -> FlightsAnswer:
     return found
 
 
-def test_an_answer_counts_flights_and_adds_up_delays_by_key_and_by_hour() -> None:
+def flights_topic(rows: list[tuple]) -> list[bytes]:
+    """What a reader finds in the topic of flights."""
+    names = ("id", "date", "origin", "carrier", "hour", "dep_delay")
+    return [*(json.dumps(dict(zip(names, row, strict=True))).encode() for row in rows), END_OF_YEAR.value]
+
+
+def delays_topic(rows: list[tuple]) -> list[bytes]:
+    """What a reader finds in the topic of delays when Spark has read these flights."""
+    return [
+        json.dumps(
+            {"date": cell.date, "carrier": cell.carrier, "hour": cell.hour, **cell.delays._asdict()}
+        ).encode()
+        for cell in expected_cells(answer(rows))
+    ]
+
+
+def test_an_answer_counts_flights_and_adds_up_delays_by_key_and_by_day_and_hour() -> None:
     found = answer(FLIGHTS)
     assert found.keys == {"EWR/UA": (2, 1, 2), "JFK/B6": (1, 1, -4)}
-    assert found.cells["UA", 6] == (1, 0, 0)
+    assert found.cells["2013-01-02", "UA", 6] == (1, 0, 0)
 
 
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        (FLIGHTS[:-1], "1 rows are lost, the first is 2"),
-        ([*FLIGHTS, FLIGHTS[1]], "1 rows came more than once, the first is 1"),
-        ([*FLIGHTS, (9, "EWR", "UA", 5, 0)], "1 rows are unknown, the first is 9"),
-        ([*FLIGHTS[:2], (2, "EWR", "UA", 6, 1)], "key EWR/UA"),
-        ([*FLIGHTS[:2], (2, "EWR", "UA", 7, None)], "('UA', 7)"),
-        ([*FLIGHTS[:2], FLIGHTS[1]], "1 rows are lost"),
+        (FLIGHTS[:-1], "flights: 1 rows are lost, the first is 2"),
+        ([*FLIGHTS, FLIGHTS[1]], "flights: 1 rows came more than once, the first is 1"),
+        ([*FLIGHTS, (9, "2013-01-01", "EWR", "UA", 5, 0)], "flights: 1 rows are unknown, the first is 9"),
+        ([*FLIGHTS[:2], (2, "2013-01-02", "EWR", "UA", 6, 1)], "flights: key EWR/UA"),
+        ([*FLIGHTS[:2], (2, "2013-01-03", "EWR", "UA", 6, None)], "('2013-01-03', 'UA', 6)"),
+        ([*FLIGHTS[:2], FLIGHTS[1]], "flights: 1 rows are lost"),
     ],
 )
-def test_every_difference_shows(rows: list[tuple], said: str) -> None:
-    assert answer(FLIGHTS).differences(answer(FLIGHTS)) == []
-    assert said in "; ".join(answer(rows).differences(answer(FLIGHTS)))
+def test_every_difference_of_the_topic_of_flights_shows(rows: list[tuple], said: str) -> None:
+    good = read_back(flights_topic(FLIGHTS), delays_topic(FLIGHTS))
+    assert differences(good, answer(FLIGHTS)) == []
+    found = differences(read_back(flights_topic(rows), delays_topic(FLIGHTS)), answer(FLIGHTS))
+    assert said in "; ".join(found)
+
+
+def test_every_difference_of_the_topic_of_delays_shows() -> None:
+    good = delays_topic(FLIGHTS)
+    other = good[0].replace(b'"minutes": 2', b'"minutes": 3')
+    assert other != good[0]
+    for delays, said in (
+        (good[1:], "delays: 1 records are lost, the first is 2013-01-01 UA 5h (1, 1, 2)"),
+        ([*good, good[1]], "delays: 1 records came more than once, the first is 2013-01-01 B6 5h"),
+        ([other, *good[1:]], "delays: 1 records are not of this data set"),
+    ):
+        found = differences(read_back(flights_topic(FLIGHTS), delays), answer(FLIGHTS))
+        assert said in "; ".join(found)
 
 
 def test_the_data_set_gives_messages_and_the_straight_answer() -> None:
     path = find_data()
-    sent = [json.loads(event.value) for event in events(path, 50)]
-    assert [value["id"] for value in sent] == list(range(50))
-    again = answer([(v["id"], v["origin"], v["carrier"], v["hour"], v["dep_delay"]) for v in sent])
+    again = read_back([event.value for event in events(path, 50)], []).flights
+    assert sorted(again.ids) == list(range(50))
     assert again.differences(straight_answer(path, 50)) == []
     assert next(events(path, 1)).key == b"EWR/UA"
+
+
+def test_flights_come_a_day_after_the_other_whatever_the_order_of_the_file() -> None:
+    path, rows = find_data(), 30_000  # (October follows January there)
+    days = [json.loads(event.value)["date"] for event in events(path, rows)]
+    assert days == sorted(days) and days[-1] > "2013-10"
+    assert sorted(days) == sorted(date_of(row) for row in table(path, rows))
+    assert days[-1] < json.loads(END_OF_YEAR.value)["date"]
 
 
 def test_the_data_set_has_the_rows_it_is_known_for() -> None:
     assert sum(1 for _ in table(find_data())) == ROWS
 
 
-def write_result(directory: Path, rows: list[tuple]) -> dict:
-    """What the streaming query leaves behind, with one file that no batch committed."""
-    import pyarrow as pa
+def test_the_table_the_file_and_the_picture_show_every_carrier(tmp_path: Path) -> None:
     from pyarrow import parquet
 
-    flights = directory / "flights"
-    (flights / "_spark_metadata").mkdir(parents=True)
-    names = ["id", "origin", "carrier", "hour", "dep_delay"]
-    columns = [pa.array(column) for column in zip(*rows, strict=True)]
-    for name in ("a.parquet", "left-over.parquet"):
-        parquet.write_table(pa.table(columns, names), flights / name)
-    entry = json.dumps({"path": f"file://{flights}/a.parquet", "action": "add"})
-    (flights / "_spark_metadata" / "0").write_text(f"v1\n{entry}")
-    (flights / "_spark_metadata" / "1.compact").write_text(f"v1\n{entry}")
-    found = answer(rows)
-    return {
-        "cells": [[*cell, *delays] for cell, delays in found.cells.items()],
-        "keys": [[key, *delays] for key, delays in found.keys.items()],
-    }
-
-
-def test_only_files_that_a_batch_committed_count(tmp_path: Path) -> None:
-    spark = write_result(tmp_path, FLIGHTS)
-    assert [os.path.basename(path) for path in committed_files(str(tmp_path / "flights"))] == ["a.parquet"]
-    assert differences(str(tmp_path), spark, answer(FLIGHTS)) == []
-
-
-def test_a_wrong_table_of_sparks_is_not_proven(tmp_path: Path) -> None:
-    spark = write_result(tmp_path, FLIGHTS)
-    spark["cells"][0][2] += 1
-    spark["keys"].pop()
-    wrong = "; ".join(differences(str(tmp_path), spark, answer(FLIGHTS)))
-    assert "by carrier and hour" in wrong and "by key" in wrong
-
-
-def test_the_table_and_the_picture_show_every_carrier(tmp_path: Path) -> None:
-    cells = answer(FLIGHTS).cells
+    records = read_back([], delays_topic(FLIGHTS)).delays
+    cells = by_carrier_and_hour(records)
     assert [line.split() for line in plain_table(cells).splitlines()[1:]] == [
         ["5h"],
         ["UA", "2"],
         ["B6", "-4"],
     ]
-    picture(cells, str(tmp_path / "x.png"))
+    write_parquet(records.elements(), str(tmp_path / "x.parquet"))
+    assert parquet.read_table(tmp_path / "x.parquet").num_rows == 3
+    timeline = Timeline()
+    timeline.begin("Spark is dead")
+    timeline.sample(3, 2, 1)
+    timeline.end("Spark is dead")
+    timeline.begin("node 1 is dead")
+    assert [down.until is None for down in timeline.downs] == [False, True]
+    picture(cells, timeline, str(tmp_path / "x.png"))
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -116,10 +145,22 @@ def test_a_screen_that_is_no_terminal_gets_plain_lines(capsys: pytest.CaptureFix
     with Screen(plain=True) as screen:
         screen.say("hello")
         nodes = [("node 1", "up", 2), ("node 2", "KILLED (-9)", 0), ("node 3", "up", 2)]
-        screen.show(Numbers(100, 50, 20, nodes, "8 of 12", "batch 3"))
+        screen.show(Numbers(100, 50, 20, 7, None, nodes, "8 of 12", "batch 3"))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith("hello") and "lag 30" in lines[1]
+    assert lines[0].endswith("hello") and "lag 30  delays out 7" in lines[1]
     assert "node 1 up, leads 2; node 2 KILLED (-9); node 3 up, leads 2  in sync 8 of 12" in lines[1]
+
+
+def test_a_terminal_gets_three_bars() -> None:
+    from rich.console import Console
+
+    screen, console = Screen(plain=False), Console(width=120, record=True, file=io.StringIO())
+    numbers = Numbers(100, 50, 20, 7, None, [("node 1", "up", 2)], "4 of 4", "KILLED (-9)")
+    for shown in (numbers, numbers._replace(to_write=40)):
+        console.print(screen._picture(shown))
+    before, after = console.export_text().split("flights in")[1:]
+    assert "delays out, committed" in before and "of 40" not in before
+    assert "of 40" in after and "spark KILLED (-9)" in after
 
 
 # -- the directory of results ------------------------------------------------------------------------
@@ -127,7 +168,8 @@ def test_a_screen_that_is_no_terminal_gets_plain_lines(capsys: pytest.CaptureFix
 
 def test_a_second_run_replaces_the_results_of_the_first(tmp_path: Path) -> None:
     first = ResultDirectory(str(tmp_path / "out"))
-    (tmp_path / "out" / "delays.png").write_text("old")
+    (tmp_path / "out" / "demo.png").write_text("old")
+    (tmp_path / "out" / "flights").mkdir()
     (tmp_path / "out" / "notes.txt").write_text("mine")
     first.close()
     ResultDirectory(str(tmp_path / "out"))

@@ -65,14 +65,16 @@ def test_a_short_demo_is_proven_also_where_another_was_interrupted(tmp_path: Pat
     first = demo(tmp_path / "out", "--rows", "3000", "--seconds", "2")
     interrupt_at("sending", first, signal.SIGINT)
     said = demo(tmp_path / "out", "--rows", "3000", "--seconds", "2").communicate()[0]
-    assert "PROVEN: nothing lost, nothing twice. 3,000 flights" in said, said
+    assert "PROVEN: nothing lost, nothing twice, both ways." in said, said
+    assert "3,000 flights in the data set = 3,000 different records" in said
+    assert "Spark's driver, with its Java and its Python workers, is gone" in said
+    assert "Spark is back at micro-batch" in said
     assert "is gone at row" in said and "the other nodes lead all partitions" in said
     assert "is back, recovered" in said and "all replicas are in sync again" in said
     assert sorted(os.listdir(tmp_path / "out")) == [
         ".barnabas-demo",
         "delays.parquet",
-        "delays.png",
-        "flights",
+        "demo.png",
     ]
 
 
@@ -84,6 +86,7 @@ def test_a_short_demo_is_proven_also_where_another_was_interrupted(tmp_path: Pat
         ("sending", signal.SIGINT),
         ("Spark 4", signal.SIGINT),
         ("is gone at row", signal.SIGHUP),
+        ("is gone after row", signal.SIGINT),
     ],
 )
 def test_interrupted_at_any_moment_it_leaves_nothing_running(
@@ -104,5 +107,6 @@ def test_a_wrong_number_of_rows_is_refused(tmp_path: Path) -> None:
 
 def test_the_quorum_moves_while_the_flights_go_through(tmp_path: Path) -> None:
     said = demo(tmp_path / "out", "--quorum", "--rows", "3000", "--seconds", "2").communicate()[0]
-    assert "PROVEN: nothing lost, nothing twice. 3,000 flights" in said, said
+    assert "PROVEN: nothing lost, nothing twice, both ways." in said, said
+    assert "the quorum moved from 1, 2, 3 to 4, 5, 6 between rows" in said
     assert "voters are 4, 5 and 6 after" in said and "is gone at row" not in said

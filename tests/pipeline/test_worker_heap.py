@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import itertools
+import sys
+import zipfile
+import zipimport
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +22,7 @@ from barnabas.pipeline import worker_heap
 def thawed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(worker_heap, "_tasks", itertools.count(1))
     monkeypatch.setattr(worker_heap.sys, "platform", "elsewhere")
+    monkeypatch.setattr(worker_heap.traceback, "print_exc", worker_heap.traceback.print_exc)
     before = gc.get_freeze_count()
     yield
     if gc.get_freeze_count() != before:
@@ -45,3 +51,34 @@ def test_the_first_two_tasks_set_aside_what_they_find_and_no_later_one(
         counts.append((gc.get_freeze_count(), kept))
     assert counts[0][0] > 1000 and counts[1][0] >= counts[0][0] + 1000
     assert counts[3][0] <= counts[1][0]
+
+
+@pytest.mark.parametrize(("name", "kept"), [("pyspark.zip", True), ("mine.zip", False)])
+def test_only_sparks_own_archives_are_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kept: bool
+) -> None:
+    in_a_task(monkeypatch, yes=True)
+    with zipfile.ZipFile(tmp_path / name, "w") as archive:
+        archive.writestr("early.py", "")
+    finder = zipimport.zipimporter(str(tmp_path / name))
+    monkeypatch.setattr(sys, "path_importer_cache", {finder.archive: finder})
+    worker_heap.settle()
+    with zipfile.ZipFile(tmp_path / name, "a") as archive:
+        archive.writestr("late.py", "")
+    importlib.invalidate_caches()
+    assert finder.find_spec("early") is not None
+    assert (finder.find_spec("late") is None) == kept
+
+
+def test_a_worker_that_spark_dismissed_prints_nothing_and_any_other_its_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    in_a_task(monkeypatch, yes=True)
+    worker_heap.settle()
+    for error in (BrokenPipeError("closed"), ValueError("wrong")):
+        try:
+            raise error
+        except Exception:
+            worker_heap.traceback.print_exc()
+    said = capsys.readouterr().err
+    assert "closed" not in said and "ValueError: wrong" in said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import glob
 import os
 import shutil
 
@@ -12,11 +11,12 @@ from barnabas.errors import BarnabasError
 __all__ = ["ResultDirectory"]
 
 MARK = ".barnabas-demo"
-_OURS = ("flights", "delays", "delays.parquet", "delays.png", "work")
+_OURS = ("delays.parquet", "demo.png", "work", "flights", "delays", "delays.png")
+"""The last three were made by earlier releases."""
 
 
 class ResultDirectory:
-    """`path` with `flights/` (rows, Parquet), `delays.parquet`, `delays.png`, and `work/` while it runs."""
+    """`path` with `delays.parquet` and `demo.png`, and `work/` while it runs."""
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
@@ -47,12 +47,6 @@ class ResultDirectory:
     def close(self) -> None:
         """Let another demo write here."""
         self._lock.close()
-
-    def settle(self) -> None:
-        """Make one file of the table that Spark wrote as a directory."""
-        [part] = glob.glob(os.path.join(self.path, "delays", "part-*.parquet"))
-        os.replace(part, os.path.join(self.path, "delays.parquet"))
-        _remove(os.path.join(self.path, "delays"))
 
     def forget_work(self) -> None:
         """Remove the nodes' data, the checkpoint and the logs."""

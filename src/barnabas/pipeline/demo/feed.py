@@ -16,12 +16,16 @@ from barnabas.model import TopicPartition
 from barnabas.pipeline.jobs.flights import FlightMessage
 from barnabas.pipeline.offsets import Offsets, Positions
 
-__all__ = ["PARTITIONS", "Feed", "create_topic", "log_ends"]
+__all__ = ["PARTITIONS", "Feed", "create_topic", "send_end"]
 
 PARTITIONS = 4
 REPLICAS = 3
 TICK = 0.02
 _RECONNECT = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 500}
+_SURE = {"enable.idempotence": True, "acks": "all", "log_level": 0}
+UNDER_WAY = 5000
+"""Messages that wait for their acknowledgement, at most: partitions are not further apart (a twelfth of them is in
+the smallest, so 60,000 flights, two months)."""
 
 
 def create_topic(bootstrap: str, topic: str, *, timeout: float = 30.0) -> None:
@@ -38,20 +42,24 @@ def create_topic(bootstrap: str, topic: str, *, timeout: float = 30.0) -> None:
         raise BarnabasError(f"cannot create the topic {topic}: {error}") from error
 
 
-def log_ends(bootstrap: str, topic: str, *, timeout: float = 30.0) -> Offsets:
-    """Where each partition of the topic ends, asked with the same client."""
-    from confluent_kafka import Consumer
-    from confluent_kafka import TopicPartition as ClientPartition
+def send_end(
+    bootstrap: str, topic: str, end: FlightMessage, *, timeout: float = 60.0
+) -> tuple[TopicPartition, int]:
+    """Send what follows the last flight; returns where it is and the offset after it.  Raises BarnabasError."""
+    from confluent_kafka import Producer
 
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "demo-watermarks", "log_level": 0})
-    try:
-        ends: Offsets = {}
-        for number in range(PARTITIONS):
-            _low, high = consumer.get_watermark_offsets(ClientPartition(topic, number), timeout=timeout)
-            ends[TopicPartition(topic, number)] = high
-        return ends
-    finally:
-        consumer.close()
+    answers: list[Any] = []
+    producer = Producer({"bootstrap.servers": bootstrap, **_SURE, **_RECONNECT})
+    producer.produce(
+        topic, end.value, end.key, on_delivery=lambda error, message: answers.append((error, message))
+    )
+    producer.flush(timeout)
+    if not answers or answers[0][0] is not None:
+        raise BarnabasError(
+            f"the last message was not acknowledged: {answers[0][0] if answers else 'no answer'}"
+        )
+    message = answers[0][1]
+    return TopicPartition(topic, message.partition()), message.offset() + 1
 
 
 class Feed(threading.Thread):
@@ -90,9 +98,9 @@ class Feed(threading.Thread):
         """Stop sending; what is on its way is left alone."""
         self._cancelled.set()
 
-    def end_positions(self) -> Positions:
-        """One after the last delivered offset of each partition."""
-        return Positions(dict(self.ends), {})
+    def ends_with(self, where: TopicPartition, offset: int) -> Positions:
+        """One after the last delivered offset of each partition, with a message more in one of them."""
+        return Positions({**self.ends, where: offset}, {})
 
     def run(self) -> None:
         try:
@@ -106,12 +114,11 @@ class Feed(threading.Thread):
         producer = Producer(
             {
                 "bootstrap.servers": self.bootstrap,
-                "enable.idempotence": True,
-                "acks": "all",
+                "queue.buffering.max.messages": UNDER_WAY,
                 "linger.ms": 20,
                 "compression.type": "lz4",
                 "message.timeout.ms": 120_000,
-                "log_level": 0,
+                **_SURE,
                 **_RECONNECT,
             }
         )

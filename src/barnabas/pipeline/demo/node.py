@@ -57,6 +57,9 @@ class DemoNode:
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "controller.quorum.bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in controllers),
             "log.dirs": os.path.join(work, f"node-{number}"),
+            # (KIP-939: what Spark's driver has decided outlives any time in which there is no driver)
+            "transaction.two.phase.commit.enable": "true",
+            "unstable.api.versions.enable": "true",
         }
         with open(self._properties, "w", encoding="utf-8") as file:
             file.writelines(f"{name}={value}\n" for name, value in settings.items())

