@@ -32,8 +32,6 @@ _SMALL = 256 << 10
 """Smaller ones are as cheap anew."""
 _KEPT = 2
 """One whose records are looked at, one that is received."""
-_OURS = 3
-"""The references to a buffer that are ours: in the list, the loop's variable, the argument of the question."""
 
 Self = TypeVar("Self", bound="BlockingConnection")
 
@@ -361,9 +359,17 @@ class FrameBuffers:
         """Exactly so many bytes.  Its views, and whatever was made of them, keep it from being used again."""
         if size < _SMALL:
             return memoryview(bytearray(size))
-        for buffer in self._buffers:
-            if len(buffer) >= size and sys.getrefcount(buffer) == _OURS:
-                return memoryview(buffer)[:size]
+        for index in range(len(self._buffers)):
+            if len(self._buffers[index]) >= size and _references(self._buffers, index) == _UNSEEN:
+                return memoryview(self._buffers[index])[:size]
         found = bytearray(size + size // 16)
         self._buffers = [*self._buffers, found][-_KEPT:]
         return memoryview(found)[:size]
+
+
+def _references(buffers: list[bytearray], index: int) -> int:
+    """To a buffer that is in a list: how many the list and this question take depends on Python's version."""
+    return sys.getrefcount(buffers[index])
+
+
+_UNSEEN = _references([bytearray()], 0)
