@@ -22,7 +22,6 @@ from barnabas.pipeline import worker_heap
 def thawed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(worker_heap, "_tasks", itertools.count(1))
     monkeypatch.setattr(worker_heap.sys, "platform", "elsewhere")
-    monkeypatch.setattr(worker_heap.traceback, "print_exc", worker_heap.traceback.print_exc)
     before = gc.get_freeze_count()
     yield
     if gc.get_freeze_count() != before:
@@ -68,17 +67,3 @@ def test_only_sparks_own_archives_are_not_read_again(
     importlib.invalidate_caches()
     assert finder.find_spec("early") is not None
     assert (finder.find_spec("late") is None) == kept
-
-
-def test_a_worker_that_spark_dismissed_prints_nothing_and_any_other_its_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    in_a_task(monkeypatch, yes=True)
-    worker_heap.settle()
-    for error in (BrokenPipeError("closed"), ValueError("wrong")):
-        try:
-            raise error
-        except Exception:
-            worker_heap.traceback.print_exc()
-    said = capsys.readouterr().err
-    assert "closed" not in said and "ValueError: wrong" in said

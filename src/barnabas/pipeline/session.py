@@ -23,7 +23,6 @@ from barnabas.pipeline.connect import connected, is_remote
 from barnabas.pipeline.extras import to_install
 from barnabas.pipeline.java import cache_directory, find_java, write_once
 from barnabas.pipeline.masters import check_master, check_workers, is_local, own_address
-from barnabas.pipeline.unix_sockets import unix_sockets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +40,6 @@ _OURS = {
     "spark.sql.streaming.stopTimeout": "30s",
     "spark.log.level": "ERROR",
 }
-_SOCKETS = "spark.python.unix.domain.socket.enabled"
 _LOGGING = """\
 rootLogger.level = error
 rootLogger.appenderRef.console.ref = console
@@ -94,9 +92,7 @@ def session(app: str, master: str = "local[*]", **conf: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     bound = {"spark.driver.host": address, "spark.driver.bindAddress": address}
-    given = {name.replace("__", "."): value for name, value in conf.items()}
-    sockets = unix_sockets() if local and _SOCKETS not in given else {}
-    settings = _OURS | sockets | bound | given
+    settings = _OURS | bound | {name.replace("__", "."): value for name, value in conf.items()}
     quiet = f"-Dlog4j2.configurationFile=file:{_logging_file()}"
     options = settings.get("spark.driver.extraJavaOptions", "")
     settings["spark.driver.extraJavaOptions"] = f"{quiet} {options}".strip()

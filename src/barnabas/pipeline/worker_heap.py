@@ -17,9 +17,7 @@ import itertools
 import os
 import re
 import sys
-import traceback
 import zipimport
-from typing import Any
 
 from pyspark import TaskContext
 
@@ -45,8 +43,6 @@ def settle() -> None:
     if (task := next(_tasks)) > _TASKS_THAT_IMPORT:
         return
     gc.freeze()
-    if task == 1:
-        traceback.print_exc = _unless_dismissed
     if task == 1 and sys.platform == "linux":
         mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # (musl has none)
         if mallopt is not None:
@@ -65,15 +61,3 @@ def _keep_directories() -> None:
 
 def _nothing() -> None:
     pass
-
-
-_print_exc = traceback.print_exc
-
-
-def _unless_dismissed(*given: Any, **named: Any) -> None:
-    """What Spark's daemon prints of a worker that fails; nothing where Spark has only closed the Unix socket.
-
-    It does so with workers that had nothing to do for a minute.
-    """
-    if not isinstance(sys.exc_info()[1], BrokenPipeError):
-        _print_exc(*given, **named)

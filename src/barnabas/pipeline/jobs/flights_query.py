@@ -161,7 +161,6 @@ def main() -> int:
             "spark.sql.warehouse.dir": os.path.join(args.work, "warehouse"),
             "spark.driver.memory": "768m",
             "spark.sql.codegen.wholeStage": "false",
-            "spark.python.unix.domain.socket.enabled": "false",  # (their files outlive a kill -9)
         }
         spark = session("flights", "local[2,4]", **settings)
         late = LateWorkers(lambda line: tell("again", line=line))
