@@ -59,7 +59,9 @@ def run(args: argparse.Namespace) -> int:
         if args.verb == "unregister":
             from barnabas.client.admin.quorum import unregister_broker
 
-            named = [tp for tp, replicas in placed(admin).items() if args.id in replicas]
+            # A controller serves no Metadata: at one, as with Kafka's tool, nothing is said of replicas.
+            before = {} if args.bootstrap_controller else placed(admin)
+            named = [tp for tp, replicas in before.items() if args.id in replicas]
             unregister_broker(admin.cluster, args.id)
             if args.json:
                 print_document("cluster.unregistered", {"broker": args.id})
