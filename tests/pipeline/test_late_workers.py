@@ -17,9 +17,13 @@ TOO_LATE = RuntimeError(f"[STREAM_FAILED] Query terminated with exception: {LATE
 class Query:
     """A streaming query as far as `follow` looks at it."""
 
-    def __init__(self, error: Exception | None, reached: int | None = None) -> None:
+    def __init__(
+        self, error: Exception | None, reached: int | None = None, day: str = "2014-01-01T00:00:00.000Z"
+    ) -> None:
+        """`reached`: an offset; `day`: its watermark."""
         self.error = error
         self.reached = reached
+        self.day = day
         self.stopped = False
 
     isActive = property(lambda self: self.error is None)  # noqa: N815 (the name is Spark's)
@@ -35,7 +39,12 @@ class Query:
         if self.reached is None:
             return None
         source = {"endOffset": {"t": {"0": self.reached}}}
-        said = {"batchId": 0, "numInputRows": self.reached, "sources": [source]}
+        said = {
+            "batchId": 0,
+            "numInputRows": self.reached,
+            "sources": [source],
+            "eventTime": {"watermark": self.day},
+        }
         return type("Progress", (), {"json": json.dumps(said)})
 
 
@@ -65,6 +74,12 @@ def test_a_query_that_failed_for_another_reason_is_not_started_again() -> None:
     started = [Query(RuntimeError("data loss"))]
     failure = LateWorkers(print).follow(started.pop, lambda query: False, pause=0)
     assert str(failure) == "data loss"
+
+
+def test_a_query_that_has_read_all_goes_on_until_the_last_days_are_written() -> None:
+    reached = Reached(ends_at(7))
+    assert not reached.look(Query(None, 7, day="2013-12-30T00:00:00.000Z"))  # type: ignore[arg-type]
+    assert reached.look(Query(None, 7))  # type: ignore[arg-type]
 
 
 def test_a_query_without_its_demo_ends() -> None:
