@@ -73,9 +73,9 @@ class Load:
             )
         return {name: value for name, value in json.loads(line[5:]).items() if isinstance(value, int | float)}
 
-    def delete(self, peer: Peer, topic: str) -> None:
+    def delete(self, bootstrap: str, topic: str) -> None:
         subprocess.run(
-            [str(self.client), "delete", "--bootstrap", peer.bootstrap, "--topic", topic],
+            [str(self.client), "delete", "--bootstrap", bootstrap, "--topic", topic],
             capture_output=True,
             check=False,
             timeout=60,
@@ -96,7 +96,7 @@ def produce(load: Load, size: str, codec: str, seconds: float, *, conns: int = 1
             *("--secs", f"{seconds}", "--warmup", "1"),
             topic=topic,
         )
-        load.delete(peer, topic)
+        load.delete(peer.bootstrap, topic)
         return figures
 
     key, unit = ("cpu_s_per_kreq", "CPU ms/request") if per_request else ("cpu_s_per_GB", "CPU s/GB")
@@ -128,7 +128,7 @@ def latency(load: Load, seconds: float) -> Cell:
     def run(peer: Peer) -> Figures:
         topic = load.topic()
         figures = load(peer, "latency", "--create", "--secs", f"{seconds}", topic=topic)
-        load.delete(peer, topic)
+        load.delete(peer.bootstrap, topic)
         return figures
 
     return Cell("one record, one in flight", "p50_ms", "p50 ms", run, ("p99_ms", "cpu_s_per_kreq"))

@@ -94,12 +94,7 @@ def measure(nodes: Nodes, client: Load, seconds: float) -> Figures:
     )
     client.on(nodes.bootstrap, nodes.pids, "fetch", *spread, topic=topic)  # warms connections and pages
     read = client.on(nodes.bootstrap, nodes.pids, "fetch", *spread, topic=topic)
-    subprocess.run(
-        [str(client.client), "delete", "--bootstrap", nodes.bootstrap, "--topic", topic],
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
+    client.delete(nodes.bootstrap, topic)
     return {
         "produce_us": sent["cpu_s_per_kreq"] * 1e3,
         "produce_s": sent["req_s"],
