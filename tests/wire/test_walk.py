@@ -132,3 +132,14 @@ def test_a_walk_stops_in_front_of_a_record_that_is_wrong() -> None:
     data[4 * size + 1 + 4] += 2  # the value claims a byte more
     position, index, *_, keyless, _ = walk.good_records(bytes(data), 0, 0, 10)
     assert (position, index, keyless) == (4 * size, 4, 4)
+
+
+def test_a_record_that_ends_before_the_value_of_its_last_header_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record = bytes(
+        [0, 0, 0, 1, 1, 4, 0, 0, 0]
+    )  # two headers, of which the second has a name and nothing else
+    data = bytes([2 * len(record)]) + record
+    assert isinstance(same(monkeypatch, data, 1, 3), tuple)
+    assert walk.good_records(data, 0, 0, 1)[1] == 0

@@ -40,9 +40,11 @@ def _skipped(data: bytes, p: i64, end: i64) -> tuple[i64, i64]:
     """What follows the sized bytes at `p`, and 1 where they are null; (-1, 0) where they do not fit."""
     size: i64
     size, p = _varint(data, p, end, 28)
+    if size < 0:
+        return _BROKEN, 0
     if size & 1:
         return p, 1
-    if size < 0 or size >> 1 > end - p:
+    if size >> 1 > end - p:
         return _BROKEN, 0
     return p + (size >> 1), 0
 
