@@ -28,6 +28,7 @@ from barnabas.broker.requests.produce_several import SeveralBatches
 from barnabas.model import Uuid
 from barnabas.server.net.produce_several import SeveralReader
 from barnabas.server.node.process import Node
+from barnabas.wire import walk
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 Ids = dict[str, Uuid]
@@ -135,13 +136,11 @@ async def every_lie(node: Node, result: Run, ids: Ids, version: int) -> None:
         result.answers[f"v{version} lie {number}"] = await converse(node, [lie])
 
 
-@pytest.fixture(params=[True, False], ids=["page cache", "synced"])
-def page_cache(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
+def both(page_cache: bool, work: Callable[[Node, Run], Any], *, compiled: bool) -> int:
+    """The same work without and with the reader; how many requests it read.
 
-
-def both(page_cache: bool, work: Callable[[Node, Run], Any]) -> int:
-    """The same work without and with the reader; how many requests it read."""
+    `compiled`: whether the reader has the batches found, and checked, by what may be compiled.
+    """
     original, found = SeveralReader.read, 0
 
     def counted(self: SeveralReader, *arguments: Any) -> SeveralBatches | None:
@@ -154,7 +153,8 @@ def both(page_cache: bool, work: Callable[[Node, Run], Any]) -> int:
     with mock.patch.object(SeveralReader, "read", counted):
         slow = run(factory, work, memo=False, page_cache=page_cache)
         assert not found
-        fast = run(factory, work, memo=True, page_cache=page_cache)
+        with mock.patch.object(walk, "COMPILED", compiled):
+            fast = run(factory, work, memo=True, page_cache=page_cache)
     assert fast.counted == slow.counted
     for name, answer in slow.answers.items():
         assert fast.answers[name] == answer, name
@@ -165,28 +165,30 @@ def both(page_cache: bool, work: Callable[[Node, Run], Any]) -> int:
     return found
 
 
-def test_every_kind_of_request_is_answered_and_logged_alike(page_cache: bool) -> None:
+@pytest.mark.parametrize(("page_cache", "compiled"), [(True, True), (False, False)])
+def test_every_kind_of_request_is_answered_and_logged_alike(page_cache: bool, compiled: bool) -> None:
     async def work(node: Node, result: Run) -> None:
         ids = await create_topics(node)
         for kind in kinds():
             result.answers[kind.name] = await converse(node, kind.frames(ids))
 
-    assert both(page_cache, work) > 500
+    assert both(page_cache, work, compiled=compiled) > 500
 
 
-@pytest.mark.parametrize("version", [9, 13])
-def test_lies_and_cut_frames_are_answered_and_logged_alike(version: int) -> None:
+@pytest.mark.parametrize(("version", "compiled"), [(9, True), (13, False)])
+def test_lies_and_cut_frames_are_answered_and_logged_alike(version: int, compiled: bool) -> None:
     async def work(node: Node, result: Run) -> None:
         await every_lie(node, result, await create_topics(node), version)
 
-    assert both(True, work) > 100
+    assert both(True, work, compiled=compiled) > 100
 
 
-def test_a_request_with_lengths_of_more_than_two_bytes_is_left_to_the_decoder() -> None:
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_request_with_lengths_of_more_than_two_bytes_is_left_to_the_decoder(compiled: bool) -> None:
     async def work(node: Node, result: Run) -> None:
         ids = await create_topics(node)
         whole = several(good(), ids, 9)
         long = framed(whole[4 : BODY_AT + 7] + struct.pack("BBB", 0x84, 0x80, 0) + whole[BODY_AT + 8 :])
         result.answers["long"] = await converse(node, [long, whole])
 
-    assert both(True, work) == 1
+    assert both(True, work, compiled=compiled) == 1

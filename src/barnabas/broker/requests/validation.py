@@ -23,6 +23,7 @@ from barnabas.config import LogConfig
 from barnabas.errors import CorruptRecordError, ErrorCode, UnreadableError, WireError
 from barnabas.model import NO_TIMESTAMP, Now
 from barnabas.ports import Buffer
+from barnabas.wire import walk
 from barnabas.wire.compression import Packer, decompress, is_linked, packer, pieces
 from barnabas.wire.record_check import RecordFacts, check_records, walk_records
 from barnabas.wire.record_stream import Lengths, check_stream
@@ -36,7 +37,6 @@ from barnabas.wire.records import (
     read_records,
     write_batch,
 )
-from barnabas.wire.walk import COMPILED
 
 __all__ = [
     "LeftToAThread",
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 RECORDS_AT_ONCE = 2000
-RECORDS_WALKED_AT_ONCE = 40_000 if COMPILED else RECORDS_AT_ONCE
+RECORDS_WALKED_AT_ONCE = 40_000 if walk.COMPILED else RECORDS_AT_ONCE
 BYTES_AT_ONCE = (1 << 20) + 12
 PACKED_AT_ONCE = 16 * 1024
 UNPACKED_AT_ONCE = 64 * 1024
@@ -212,7 +212,19 @@ def plain_header(
     """
     fields = _FIELDS(records)
     base, length, _, magic, crc, attributes, last_delta, first, newest, producer, _, sequence, count = fields
-    size, codec = len(records), attributes & ~transactional
+    size, codec, config = len(records), attributes & ~transactional, partition.config
+    if walk.COMPILED and not codec and size <= partition.settings.plain_size:
+        good, latest, oldest, keyless = walk.good_batch(bytes(records), RECORDS_WALKED_AT_ONCE)
+        if good:
+            if (
+                first + latest != newest
+                or newest - now.wall_ms > config.timestamp_after_max_ms
+                or now.wall_ms - first - oldest > config.timestamp_before_max_ms
+                or (keyless and config.compact)
+                or crc32c(records[_ATTRIBUTES_AT:]) != crc
+            ):
+                return None
+            return _new(BatchHeader, fields)
     if (
         magic != 2
         or length + 12 != size
@@ -221,7 +233,7 @@ def plain_header(
         or last_delta + 1 != count
         or not 0 <= codec <= most_codec
         or size > partition.settings.plain_size
-        or newest - now.wall_ms > partition.config.timestamp_after_max_ms
+        or newest - now.wall_ms > config.timestamp_after_max_ms
         or (codec and size > PACKED_AT_ONCE)
         or (producer >= 0 and sequence < 0)
         or crc32c(records[_ATTRIBUTES_AT:]) != crc
@@ -235,7 +247,6 @@ def plain_header(
         facts = check_records(data, count) if count <= RECORDS_AT_ONCE else walk_records(data, count)
     except CorruptRecordError:
         return None
-    config = partition.config
     if (
         facts is None
         or not facts.contiguous

@@ -16,16 +16,20 @@ from barnabas.broker.requests.produce_several import FIRST_VERSION, SeveralBatch
 from barnabas.model import Uuid
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.produce_template import LEAST_BATCH_BYTES
+from barnabas.wire import walk
 from barnabas.wire.records import TRANSACTIONAL
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
     from barnabas.broker.replicas.hosted_partitions import HostedTopic
+    from barnabas.broker.replicas.partition import Partition
 
 __all__ = ["SeveralReader"]
 
 _TOPIC_IDS_SINCE = 13
 _ID_BYTES = 16
+_MOST_COPIED_BYTES = 128 * 1024
+"""Compiled code reads a copy of a frame; of a larger one the copy would cost more than it saves."""
 _begin = struct.Struct(">Bhi").unpack_from
 """The transactional id (0: none), acks, and the timeout in ms."""
 _partition = struct.Struct(">iI").unpack_from
@@ -58,8 +62,9 @@ class SeveralReader:
                 return None
             count, position = _length(frame, position + 7)
             topics: list[TopicBatches] = []
+            data = bytes(frame) if walk.COMPILED and len(frame) <= _MOST_COPIED_BYTES else None
             for _ in range(count):
-                topic, position = self._topic(frame, position, version >= _TOPIC_IDS_SINCE)
+                topic, position = self._topic(frame, data, position, version >= _TOPIC_IDS_SINCE)
                 topics.append(topic)
             if frame[position] or position + 1 != len(frame):
                 return None
@@ -71,8 +76,10 @@ class SeveralReader:
             return None
         return SeveralBatches(acks, timeout_ms, topics)
 
-    def _topic(self, frame: memoryview, position: int, by_id: bool) -> tuple[TopicBatches, int]:
-        """The topic at `position`, and where the next one begins."""
+    def _topic(
+        self, frame: memoryview, data: bytes | None, position: int, by_id: bool
+    ) -> tuple[TopicBatches, int]:
+        """The topic at `position`, and where the next one begins.  `data` is the frame for compiled code."""
         start, name_at, size = position, position, _ID_BYTES
         if not by_id:
             size, name_at = _length(frame, position)
@@ -85,19 +92,10 @@ class SeveralReader:
         if not count:
             raise _UnusualError
         head = bytes(frame[start:position])  # an answer names topics and counts partitions in the same bytes
-        partitions, batches, total = topic.partitions, [], len(frame)
-        for _ in range(count):
-            index, four = _partition(frame, position)
-            partition = partitions.get(index)
-            size, start = _records(four, position + 4)
-            position = start + size
-            if partition is None or size < LEAST_BATCH_BYTES or position >= total or frame[position]:
-                raise _UnusualError
-            records = frame[start:position]
-            if records[_TRANSACTIONAL_AT] & TRANSACTIONAL:
-                raise _UnusualError
-            batches.append((partition, records))
-            position += 1
+        if data is not None:
+            batches, position = _batches(frame, data, position, count, topic)
+        else:
+            batches, position = _batches_one_by_one(frame, position, count, topic)
         if frame[position]:
             raise _UnusualError
         return TopicBatches(topic, head, batches), position + 1
@@ -126,6 +124,42 @@ def _may_write(broker: Broker, context: RequestContext, topic: TopicBatches) -> 
 
 class _UnusualError(Exception):
     """Not what producers send every day."""
+
+
+def _batches(
+    frame: memoryview, data: bytes, position: int, count: int, topic: HostedTopic
+) -> tuple[list[tuple[Partition, memoryview]], int]:
+    """The partitions of a topic with their batches, and what comes after them.  Raises _UnusualError."""
+    places: list[tuple[int, int, int]] = []
+    position = walk.produced_batches(data, position, count, places)
+    if position < 0:
+        raise _UnusualError
+    partitions = topic.partitions
+    try:
+        return [(partitions[index], frame[begin:end]) for index, begin, end in places], position
+    except KeyError:
+        raise _UnusualError from None
+
+
+def _batches_one_by_one(
+    frame: memoryview, position: int, count: int, topic: HostedTopic
+) -> tuple[list[tuple[Partition, memoryview]], int]:
+    """`_batches` where nothing is compiled, and for large frames, of which no copy is made."""
+    partitions, total = topic.partitions, len(frame)
+    batches: list[tuple[Partition, memoryview]] = []
+    for _ in range(count):
+        index, four = _partition(frame, position)
+        partition = partitions.get(index)
+        size, start = _records(four, position + 4)
+        position = start + size
+        if partition is None or size < LEAST_BATCH_BYTES or position >= total or frame[position]:
+            raise _UnusualError
+        records = frame[start:position]
+        if records[_TRANSACTIONAL_AT] & TRANSACTIONAL:
+            raise _UnusualError
+        batches.append((partition, records))
+        position += 1
+    return batches, position
 
 
 def _length(frame: memoryview, position: int) -> tuple[int, int]:
