@@ -67,7 +67,7 @@ class SeveralBatches(NamedTuple):
 
 
 class _SeveralWaiting(ProduceWaiting):
-    """A request whose places of `results` become bytes, or an answer that has yet to be encoded."""
+    """A request whose places of `results` become bytes."""
 
     __slots__ = ("heads", "version")
 
@@ -77,12 +77,19 @@ class _SeveralWaiting(ProduceWaiting):
         self.heads: list[tuple[bytes, int]] = []
         """For each topic: the bytes before its partitions, and how many those are."""
 
+    def settled(self, slot: int, result: PartitionProduceResponse) -> None:
+        """Settle one place with an answer that has yet to become bytes."""
+        self.landed(slot, encode_item(result, ProduceResponse, self.version))
+
+    def landed(self, slot: int, result: bytes) -> None:
+        """Settle one place; the last one completes the request."""
+        self.results[slot] = result  # type: ignore[call-overload]  # see the class
+        self.open -= 1
+        if not self.open:
+            self.complete(self.answer())
+
     def answer(self) -> ProduceResponse:
-        settled: list[Any] = self.results  # bytes, or answers with an error
-        results: list[bytes] = [
-            result if type(result) is bytes else encode_item(result, ProduceResponse, self.version)
-            for result in settled
-        ]
+        results: list[Any] = self.results  # all settled
         parts: list[bytes] = []
         start = 0
         for head, count in self.heads:
@@ -101,6 +108,8 @@ class _Landed(Appended):
 
     __slots__ = ()
 
+    waiting: _SeveralWaiting
+
     def settle(self, error: ErrorCode) -> None:
         waiting = self.waiting
         if waiting.done:
@@ -110,7 +119,7 @@ class _Landed(Appended):
             return
         partition = self.partition
         start = partition.log.log_start_offset
-        waiting.settled(self.slot, _pack(partition.index, 0, self.first, -1, start, 1, 0, 0))  # type: ignore[arg-type]  # see `_SeveralWaiting`
+        waiting.landed(self.slot, _pack(partition.index, 0, self.first, -1, start, 1, 0, 0))
 
 
 def produce_several(
@@ -119,7 +128,8 @@ def produce_several(
     """Serve one request, as `produce` does.  The batches of `request` stay untouched until the step's end."""
     acks, timeout_ms, topics = request
     waiting = _SeveralWaiting(now.mono + timeout_ms / 1000.0, broker.purgatory, acks, version)
-    results, heads, checks, everywhere = waiting.results, waiting.heads, broker.checks, acks < 0
+    heads, checks, everywhere = waiting.heads, broker.checks, acks < 0
+    results: list[Any] = waiting.results
     for topic, head, batches in topics:
         for partition, records in batches:
             first = -1
@@ -134,7 +144,7 @@ def produce_several(
             if first >= 0:
                 end = partition.log.log_end_offset
                 landed = _Landed(partition, first, end, everywhere, -1, waiting, len(results))
-                partition.await_acknowledgement(landed)
+                partition.acknowledgements.add(landed)  # (the append has touched the partition)
                 results.append(landed)
                 waiting.open += 1
             else:
@@ -156,13 +166,14 @@ def _look_closer(
     """A batch that is not plain takes the steps of every other."""
     data = PartitionProduceData(index=index, records=records)
     request = ProduceRequest(acks=waiting.acks)
+    results: list[Any] = waiting.results
     try:
         outcome = append_one(broker, context, waiting, topic, data, request, waiting.version, now)
     except KafkaError as error:
-        waiting.results.append(_refused(broker, context, waiting, topic, index, error))
+        results.append(_refused(broker, context, waiting, topic, index, error))
         return
     assert outcome is not None  # only for acks=0
-    waiting.results.append(outcome)
+    results.append(outcome)
     waiting.open += 1
 
 
@@ -173,7 +184,7 @@ def _refused(
     topic: HostedTopic,
     index: int,
     error: KafkaError,
-) -> PartitionProduceResponse:
+) -> bytes:
     refused = refused_batch(broker, topic, index, error, waiting.version)
     name_leader(broker, context.listener, waiting, refused)
-    return refused
+    return encode_item(refused, ProduceResponse, waiting.version)

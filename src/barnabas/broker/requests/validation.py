@@ -213,18 +213,19 @@ def plain_header(
     fields = _FIELDS(records)
     base, length, _, magic, crc, attributes, last_delta, first, newest, producer, _, sequence, count = fields
     size, codec, config = len(records), attributes & ~transactional, partition.config
-    if walk.COMPILED and not codec and size <= partition.settings.plain_size:
+    if not codec and walk.COMPILED and size <= partition.settings.plain_size:
         good, latest, oldest, keyless = walk.good_batch(bytes(records), RECORDS_WALKED_AT_ONCE)
         if good:
+            wall_ms = now.wall_ms
             if (
-                first + latest != newest
-                or newest - now.wall_ms > config.timestamp_after_max_ms
-                or now.wall_ms - first - oldest > config.timestamp_before_max_ms
-                or (keyless and config.compact)
-                or crc32c(records[_ATTRIBUTES_AT:]) != crc
+                first + latest == newest
+                and newest - wall_ms <= config.timestamp_after_max_ms
+                and wall_ms - first - oldest <= config.timestamp_before_max_ms
+                and crc32c(records[_ATTRIBUTES_AT:]) == crc
+                and not (keyless and config.compact)
             ):
-                return None
-            return _new(BatchHeader, fields)
+                return _new(BatchHeader, fields)
+            return None
     if (
         magic != 2
         or length + 12 != size

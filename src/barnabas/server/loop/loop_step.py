@@ -47,6 +47,8 @@ MAINTENANCE_RETRY_S = 0.01
 """The same while a look is not finished: it goes in small steps."""
 DEADLINES_APART_S = 0.005
 """Seconds between two looks at everybody's deadlines: a busy node has hundreds of turns in between."""
+_LEAST_DELAY_S = 0.001
+"""Least delay (seconds) of a look that is repeated: the loop's clock has milliseconds, and rounds."""
 
 
 class Ticking(Protocol):
@@ -182,10 +184,7 @@ class LoopStep:
             except Exception as error:
                 self._failed(error)
             if now.mono >= self._deadlines_at:
-                self._deadlines_at = now.mono + DEADLINES_APART_S
-                self._arm(broker.next_deadline(), now)
-                for coordinator in self._coordinators:
-                    self._arm(coordinator.next_deadline(), now)
+                self._arm(self._next_deadline(broker, now), now)
             else:
                 self._arm(self._deadlines_at, now)
         self._receive_buffer.reset()
@@ -241,13 +240,30 @@ class LoopStep:
         self._timer_at = deadline
         self._timer = self._loop.call_later(max(0.0, deadline - now.mono), self._tick)
 
+    def _next_deadline(self, broker: Broker, now: Now) -> float | None:
+        """The earliest deadline of all; nobody is asked again for a while."""
+        self._deadlines_at = now.mono + DEADLINES_APART_S
+        earliest = broker.next_deadline()
+        for coordinator in self._coordinators:
+            at = coordinator.next_deadline()
+            if at is not None and (earliest is None or at < earliest):
+                earliest = at
+        return earliest
+
     def _tick(self) -> None:
         self._timer = None
-        if self.stopped or self._broker is None:
+        broker = self._broker
+        if self.stopped or broker is None:
             return
         now = self._clock.now()
+        earliest = self._next_deadline(broker, now)
+        if earliest is None:
+            return
+        if earliest > now.mono:  # it was only time to look at them again
+            self._arm(max(earliest, now.mono + _LEAST_DELAY_S), now)
+            return
         try:
-            self._broker.tick(now)
+            broker.tick(now)
             for coordinator in self._coordinators:
                 coordinator.tick(now)
         except Exception as error:
