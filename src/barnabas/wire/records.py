@@ -164,15 +164,16 @@ def batches(buf: Buffer, position: int = 0, end: int | None = None) -> Iterator[
         end = len(buf)
     while position + HEADER_SIZE <= end:
         header = read_batch_header(buf, position)
-        if position + header.size > end:
+        after = position + header.batch_length + _UNCOUNTED
+        if after > end:
             return
         yield position, header
-        position += header.size
+        position = after
 
 
 def check_crc(buf: Buffer, position: int, header: BatchHeader) -> bool:
     """Whether the batch is all there and its CRC is right."""
-    end = position + header.size
+    end = position + header.batch_length + _UNCOUNTED
     if end > len(buf):
         return False
     found: int = crc32c(memoryview(buf)[position + _CRC_FROM : end])

@@ -6,12 +6,12 @@ every partition is well is left as plain rows (`PlainAnswer`), which become byte
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from barnabas.broker.ports import RequestContext
 from barnabas.broker.requests.fetch import FetchWaiting, serve
 from barnabas.broker.requests.fetch_reader import FetchReader, Found, rights_of
-from barnabas.model import Now, Uuid
+from barnabas.model import Now
 from barnabas.wire.replica_fetch import AnswerRow, FetchedRow, PlainAnswer
 from barnabas.wire.schemas.fetch import FetchRequest, FetchResponse
 
@@ -42,7 +42,7 @@ class _PlainReader(FetchReader):
             if self.news(one):
                 position = one.position
                 row = (position.index, one.high_watermark, one.stable, one.log_start, one.records)
-                topics.setdefault(cast(Uuid, position.topic), []).append(row)
+                topics.setdefault(position.topic, []).append(row)  # type: ignore[arg-type]  # a topic id
         session.move_to_end([one.position for one in found if len(one.records)])
         return PlainAnswer(session.id, topics)
 
@@ -80,7 +80,7 @@ class FollowerFetches:
         known = session.positions
         asked: list[FetchPosition] = []
         for row in rows:
-            position = known.get((cast(Uuid, row.topic_id), row.partition))  # (bytes are equal to it)
+            position = known.get((row.topic_id, row.partition))  # type: ignore[arg-type]  # bytes are equal to it
             if position is None:
                 return None
             asked.append(position)

@@ -110,7 +110,10 @@ class SendQueue:
         """Queue parts of `size` bytes together."""
         if self._small:
             self._gather_small()
-        self._parts.extend(part for part in parts if len(part))
+        queued = self._parts
+        for part in parts:
+            if len(part):
+                queued.append(part)
         self.pending += size
         if self.blocked:
             self._hold(sum(len(part) for part in parts if isinstance(part, (bytes, bytearray, memoryview))))
