@@ -114,6 +114,26 @@ def test_produced_batches_are_found_where_they_lie() -> None:
         assert walk.produced_batches(frame[:cut], 2, 2, []) == -1
 
 
+def test_more_records_than_are_walked_at_once_are_no_good_batch() -> None:
+    assert walk.good_batch(bytes(records(10)), 10)[0]
+    assert not walk.good_batch(bytes(records(11)), 10)[0]
+
+
+@pytest.mark.parametrize("bit", range(16))
+def test_a_batch_with_any_attribute_but_that_of_a_transaction_is_no_good_batch(bit: int) -> None:
+    batch = records(2)
+    struct.pack_into(">H", batch, _ATTRIBUTES_AT, 1 << bit)
+    assert walk.good_batch(bytes(batch), 10)[0] == (1 << bit == TRANSACTIONAL)
+
+
+def test_a_length_that_is_longer_than_need_be_is_left_to_the_decoder() -> None:
+    batch = bytes(records(1))
+    size = len(batch) + 1
+    assert size < 128
+    assert walk.produced_batches(bytes(4) + bytes([size]) + batch + b"\0\0", 0, 1, []) > 0
+    assert walk.produced_batches(bytes(4) + bytes([size | 128, 0]) + batch + b"\0\0", 0, 1, []) == -1
+
+
 @pytest.mark.parametrize(
     "length", [b"\x00", b"\x3d", b"\xbe\x00", b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\x7f"]
 )
