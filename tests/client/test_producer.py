@@ -73,8 +73,19 @@ def test_one_key_always_goes_to_one_partition(broker: FakeBroker) -> None:
 
 
 def test_a_partition_that_is_not_there_is_refused_at_once(broker: FakeBroker) -> None:
-    with Producer(broker.address) as producer, pytest.raises(KafkaError, match="partitions 0 to 3, no 4"):
+    with (
+        Producer(broker.address) as producer,
+        pytest.raises(KafkaError, match="partitions 0 to 3, no 4") as caught,
+    ):
         producer.send("u", b"x", partition=4)
+    assert "barnabas topics grow u --partitions 5" in (caught.value.next_step or "")
+
+
+@pytest.mark.parametrize("partition", [-1, -(2**31)])
+def test_no_advice_to_grow_comes_with_a_negative_partition(broker: FakeBroker, partition: int) -> None:
+    with Producer(broker.address) as producer, pytest.raises(KafkaError) as caught:
+        producer.send("u", b"x", partition=partition)
+    assert "grow" not in (caught.value.next_step or "grow")
 
 
 def test_a_lost_answer_leaves_the_record_once(broker: FakeBroker) -> None:
@@ -170,6 +181,7 @@ def test_one_record_too_large_is_an_error(broker: FakeBroker) -> None:
     with pytest.raises(KafkaError) as caught:
         producer.send("t", b"x").result(PATIENCE_S)
     assert caught.value.code == ErrorCode.MESSAGE_TOO_LARGE
+    assert "max.message.bytes of t " in (caught.value.next_step or "")
     producer.abandon()
 
 

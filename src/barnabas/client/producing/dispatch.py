@@ -205,7 +205,19 @@ def _outcome(batch: Batch, said: Any) -> Outcome:
     code = ErrorCode(said.error_code)
     if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
         return Outcome(batch, None, said.base_offset, said.log_append_time_ms)
-    return Outcome(batch, KafkaError(code, f"writing to {batch.target}: {said.error_message or 'refused'}"))
+    refusal = f"writing to {batch.target}: {said.error_message or 'refused'}"
+    return Outcome(batch, KafkaError(code, refusal, next_step=_next_step(code, batch.target.topic)))
+
+
+def _next_step(code: ErrorCode, topic: str) -> str | None:
+    """What helps a producer whose batch was refused, where that is known."""
+    if code is ErrorCode.MESSAGE_TOO_LARGE:
+        return (
+            f"send smaller records, or raise max.message.bytes of {topic} (message.max.bytes at the brokers)"
+        )
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return f"see whether it is there: barnabas topics describe {topic}"
+    return None
 
 
 def requests_of(batches: list[Batch]) -> list[list[Batch]]:

@@ -74,5 +74,11 @@ class Placement:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"topic {topic} has partitions 0 to {count - 1}, no {partition}",
+                next_step="name one of these, or none to have it chosen"
+                + (
+                    ""
+                    if partition < 0
+                    else f"; more: barnabas topics grow {topic} --partitions {partition + 1}"
+                ),
             )
         return TopicPartition(topic, partition)
