@@ -51,29 +51,16 @@ class DeadLetters:
 
     def send(self, letters: Iterable[Letter]) -> None:
         """Returns once all of them are acknowledged.  Raises KafkaError, ConnectionFailed."""
-        sent = [
-            self._producer.send(
-                self._topic,
-                letter.value,
-                letter.key,
-                headers=dict(
-                    zip(
-                        HEADERS,
-                        (
-                            letter.topic.encode(),
-                            str(letter.partition).encode(),
-                            str(letter.offset).encode(),
-                            letter.error.encode("utf-8", "replace"),
-                        ),
-                        strict=True,
-                    )
-                ),
+        for letter in letters:
+            origin = (
+                letter.topic.encode(),
+                str(letter.partition).encode(),
+                str(letter.offset).encode(),
+                letter.error.encode("utf-8", "replace"),
             )
-            for letter in letters
-        ]
-        self._producer.flush()
-        for delivery in sent:
-            delivery.result()
+            headers = dict(zip(HEADERS, origin, strict=True))
+            self._producer.send(self._topic, letter.value, letter.key, headers=headers)
+        self._producer.flush()  # raises what any of them failed with
 
     def close(self) -> None:
         """End its connections."""
