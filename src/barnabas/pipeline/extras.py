@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from importlib import metadata
+from importlib import import_module, metadata
+from types import ModuleType
 
-__all__ = ["to_install"]
+from barnabas.errors import ConfigError
+
+__all__ = ["library", "to_install"]
+
+
+def library(name: str, *, of: str, extra: str) -> ModuleType:
+    """`library("fastavro", of="Avro", extra="spark")` -> the package; a ConfigError says how to install it."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ConfigError(f"{of} needs {name}", next_step=to_install(extra)) from None
 
 
 def to_install(*extras: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from typing import Any
 
 from tests.compat.clients import RECORDS, VALUES, How, logged
@@ -14,8 +15,20 @@ from barnabas.errors import BarnabasError
 __all__ = ["Aiokafka", "KafkaPython", "Ours"]
 
 
-def _settings(address: str, how: How, provider: type[Any]) -> dict[str, Any]:
-    """The options whose names kafka-python and aiokafka share."""
+async def _awaited(secret: str) -> str:
+    return secret
+
+
+def _settings(address: str, how: How, base: type[Any], token: Callable[[str], Any]) -> dict[str, Any]:
+    """The options whose names kafka-python and aiokafka share.  `base` is the library's token provider."""
+
+    class Bringing(base):  # type: ignore[misc,unused-ignore]
+        def __init__(self) -> None:
+            """Without the options of its base."""
+
+        def token(self) -> Any:
+            return token(how.secret)
+
     context = ssl.create_default_context(cafile=how.ca)
     if how.certificate:
         context.load_cert_chain(how.certificate)
@@ -27,7 +40,7 @@ def _settings(address: str, how: How, provider: type[Any]) -> dict[str, Any]:
     if how.mechanism:
         found["sasl_mechanism"] = how.mechanism
     if how.mechanism == "OAUTHBEARER":
-        return found | {"sasl_oauth_token_provider": provider(how.secret)}
+        return found | {"sasl_oauth_token_provider": Bringing()}
     if how.mechanism:
         return found | {"sasl_plain_username": how.user, "sasl_plain_password": how.secret}
     return found
@@ -69,14 +82,7 @@ class KafkaPython:
     def _settings(self, address: str, how: How) -> dict[str, Any]:
         from kafka.net.sasl.oauth import AbstractTokenProvider
 
-        class Bringing(AbstractTokenProvider):  # type: ignore[misc,unused-ignore]
-            def __init__(self, secret: str) -> None:
-                self._secret = secret
-
-            def token(self) -> str:
-                return self._secret
-
-        return _settings(address, how, Bringing)
+        return _settings(address, how, AbstractTokenProvider, str)
 
 
 class Aiokafka:
@@ -124,14 +130,7 @@ class Aiokafka:
     def _settings(self, address: str, how: How) -> dict[str, Any]:
         from aiokafka.abc import AbstractTokenProvider
 
-        class Bringing(AbstractTokenProvider):  # type: ignore[misc,unused-ignore]
-            def __init__(self, secret: str) -> None:
-                self._secret = secret
-
-            async def token(self) -> str:
-                return self._secret
-
-        return _settings(address, how, Bringing)
+        return _settings(address, how, AbstractTokenProvider, _awaited)
 
 
 class Ours:

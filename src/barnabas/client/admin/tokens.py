@@ -11,6 +11,8 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.wire.schemas.sasl import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    DescribedDelegationToken,
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
     ExpireDelegationTokenRequest,
@@ -54,16 +56,7 @@ def create_token(
         )
     )
     _check(made.error_code, "no token was made")
-    return DelegationToken(
-        made.token_id,
-        base64.b64encode(bytes(made.hmac)).decode(),
-        f"{made.principal_type}:{made.principal_name}",
-        f"{made.token_requester_principal_type}:{made.token_requester_principal_name}",
-        tuple(renewers),
-        made.issue_timestamp_ms,
-        made.expiry_timestamp_ms,
-        made.max_timestamp_ms,
-    )
+    return _token(made, renewers, made.issue_timestamp_ms, made.expiry_timestamp_ms, made.max_timestamp_ms)
 
 
 def tokens_of(cluster: Cluster, owners: Sequence[str] | None = None) -> list[DelegationToken]:
@@ -75,12 +68,9 @@ def tokens_of(cluster: Cluster, owners: Sequence[str] | None = None) -> list[Del
     found = cluster.ask(DescribeDelegationTokenRequest(owners=named))
     _check(found.error_code, "tokens cannot be listed")
     tokens = [
-        DelegationToken(
-            one.token_id,
-            base64.b64encode(bytes(one.hmac)).decode(),
-            f"{one.principal_type}:{one.principal_name}",
-            f"{one.token_requester_principal_type}:{one.token_requester_principal_name}",
-            tuple(f"{each.principal_type}:{each.principal_name}" for each in one.renewers),
+        _token(
+            one,
+            [f"{each.principal_type}:{each.principal_name}" for each in one.renewers],
             one.issue_timestamp,
             one.expiry_timestamp,
             one.max_timestamp,
@@ -102,6 +92,26 @@ def end_token(cluster: Cluster, token: DelegationToken) -> None:
     """`end_token(cluster, token)`: it is gone, and so are the connections by it.  Raises KafkaError."""
     request = ExpireDelegationTokenRequest(hmac=base64.b64decode(token.password), expiry_time_period_ms=-1)
     _check(cluster.ask(request).error_code, f"token {token.id} was not ended")
+
+
+def _token(
+    said: CreateDelegationTokenResponse | DescribedDelegationToken,
+    renewers: Sequence[str],
+    issued_ms: int,
+    until_ms: int,
+    max_ms: int,
+) -> DelegationToken:
+    """(The two answers share all names but those of the times and renewers.)"""
+    return DelegationToken(
+        said.token_id,
+        base64.b64encode(bytes(said.hmac)).decode(),
+        f"{said.principal_type}:{said.principal_name}",
+        f"{said.token_requester_principal_type}:{said.token_requester_principal_name}",
+        tuple(renewers),
+        issued_ms,
+        until_ms,
+        max_ms,
+    )
 
 
 def _check(code: int, what: str) -> None:

@@ -12,16 +12,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from barnabas.errors import BarnabasError
 from barnabas.pipeline.archives.directory import ArchiveDirectory
 from barnabas.pipeline.archives.file_log import LISTED, DamagedArchiveError, damaged, newest_batch
-from barnabas.pipeline.extras import to_install
-
-if TYPE_CHECKING:
-    from types import ModuleType
+from barnabas.pipeline.extras import library
 
 __all__ = ["DeltaLog"]
 
@@ -35,7 +32,7 @@ class DeltaLog:
 
     def __init__(self, place: ArchiveDirectory) -> None:
         self._place = place
-        self._library = _deltalake()
+        self._library = library("deltalake", of="--format delta", extra="delta")
         self._newest = -1
         """The micro-batch up to which the table was looked at."""
 
@@ -129,16 +126,6 @@ class DeltaLog:
             f"the Delta table {self._place.records}: {said}",
             next_step="the Parquet files are whole: run the same command again, it adds what the table lacks",
         )
-
-
-def _deltalake() -> ModuleType:
-    try:
-        import deltalake
-        import deltalake.exceptions
-    except ImportError:
-        raise BarnabasError("--format delta needs deltalake", next_step=to_install("delta")) from None
-    module: ModuleType = deltalake
-    return module
 
 
 def _schema(path: str) -> Any:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as spark
 
 from barnabas.errors import ConfigError
-from barnabas.pipeline.extras import to_install
+from barnabas.pipeline.extras import library
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -109,24 +109,19 @@ class Schema:
 
 def fastavro() -> ModuleType:
     """The library.  Raises ConfigError that says how to install it."""
-    try:
-        import fastavro as library
-    except ImportError:
-        raise ConfigError("Avro needs fastavro", next_step=to_install("spark")) from None
-    module: ModuleType = library
-    return module
+    return library("fastavro", of="Avro", extra="spark")
 
 
 def parsed(text: str) -> Schema:
     """Raises ConfigError for what is no schema, and for one that goes beyond our bounds."""
-    library = fastavro()
+    avro = fastavro()
     if len(text) > _LARGEST_TEXT:
         raise ConfigError("an Avro schema of more than 1 MiB")
     try:
         tree = json.loads(text)
         for inner in _inside(tree):
             _check(inner)
-        return Schema(library.parse_schema(tree))
+        return Schema(avro.parse_schema(tree))
     except ConfigError:
         raise
     except Exception as error:  # what fastavro raises for nonsense is not one class
