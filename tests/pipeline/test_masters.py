@@ -42,6 +42,26 @@ def test_a_master_that_does_not_answer_is_named_at_once() -> None:
             check_master(wrong)
 
 
+def test_a_master_of_no_kind_that_spark_knows_is_refused() -> None:
+    for right in ("local", "local[4]", "local[*]", "local[2,4]", "local[*, 3]", "local-cluster[2,1,1024]"):
+        check_master(right)
+    for right in ("yarn", "k8s://https://host:6443"):
+        check_master(right)
+    for wrong in (
+        "sparc://x",
+        "",
+        "lokal[*]",
+        "local[x]",
+        "local[2",
+        "localhost:7077",
+        "yarn-client",
+        "k8s://",
+    ):
+        with pytest.raises(ConfigError, match="is no master that Spark knows") as caught:
+            check_master(wrong)
+        assert "spark://HOST:7077" in (caught.value.next_step or "")
+
+
 def test_a_worker_needs_the_package_in_the_drivers_release() -> None:
     check_probed(Probed("there", "/usr/bin/python3", __version__))
     with pytest.raises(

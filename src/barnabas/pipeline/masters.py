@@ -28,6 +28,11 @@ _WORKER_S = 60.0
 _LOOK_S = 0.2
 _ELSEWHERE = ("192.0.2.1", 9)
 """An address of documentation: nothing is sent to it, only the route to it is asked for."""
+_THREADS = r"(\d+|\*)"
+_KINDS = re.compile(
+    rf"local(\[\s*{_THREADS}\s*(,\s*\d+\s*)?\])?|local-cluster\[.*\]|spark://.*|yarn|k8s://.+", re.DOTALL
+)
+"""What spark-submit takes; with anything else Java ends before PySpark hears why."""
 
 
 class Probed(NamedTuple):
@@ -77,7 +82,15 @@ def own_address(master: str) -> str:
 
 
 def check_master(master: str) -> None:
-    """Whether a standalone master answers.  Raises BarnabasError: Spark itself tries for a minute."""
+    """Whether Spark knows such a master and, a standalone one, it answers.  Raises BarnabasError.
+
+    (Spark itself tries for a minute.)
+    """
+    if not _KINDS.fullmatch(master):
+        raise ConfigError(
+            f"{master!r} is no master that Spark knows",
+            next_step="write local[*], spark://HOST:7077, yarn or k8s://HOST:PORT",
+        )
     failures = []
     for host, port in _addresses(master):
         try:
