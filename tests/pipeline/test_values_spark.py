@@ -308,18 +308,26 @@ def test_a_stream_writes_with_a_registered_schema_and_reads_by_what_the_registry
         ({"valueFormat": "json", "valueSchema": "a INT>, c STRUCT<b: INT"}, "valueSchema makes the columns"),
         ({"valueFormat": "csv", "valueSchema": "a ARRAY<INT>"}, "value.a is array<int>"),
         ({"valueFormat": "avro", "valueSchema": "a INT"}, "not an Avro schema"),
-        (
-            {"valueFormat": "json", "valueSchema": "a INT"},
-            "mixed-0 offset 1: the value cannot be read as json",
-        ),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_a_reason(
+def test_options_that_make_no_struct_are_refused_with_a_reason(
     spark: Any, bootstrap: str, options: dict[str, str], said: str
 ) -> None:
-    late = LateWorkers(print, LATE_STARTS)
+    refused(lambda: read(spark, bootstrap, "any", **options).collect(), said)
+
+
+def test_a_value_that_cannot_be_read_is_refused_with_its_offset(
+    spark: Any, bootstrap: str, send: Callable[..., None]
+) -> None:
+    send("unreadable", ['{"a": 1}', "oops"])
+    options = {"valueFormat": "json", "valueSchema": "a INT"}
+    said = "unreadable-0 offset 1: the value cannot be read as json"
+    refused(lambda: read(spark, bootstrap, "unreadable", **options).collect(), said)
+
+
+def refused(action: Callable[[], Any], said: str) -> None:
     with pytest.raises(Exception, match=said) as caught:
-        late.retry(lambda: read(spark, bootstrap, "mixed", **options).collect())
+        LateWorkers(print, LATE_STARTS).retry(action)
     assert "Traceback" not in str(caught.value)
 
 
