@@ -39,6 +39,8 @@ MAX_DECOMPRESSED = 128 << 20
 
 PIECE = 256 * 1024
 """About how many bytes `pieces` gives at a time."""
+_LZ4_ROOM = 64 * 1024
+"""Bytes that lz4 is given at first to unpack to: a block of Kafka's clients."""
 _FED = 64 * 1024
 """Packed bytes that gzip is given at a time: it copies what it has no use for yet."""
 _XERIAL = b"\x82SNAPPY\0"
@@ -242,17 +244,22 @@ def _unlz4(data: Buffer, max_size: int) -> bytes:
     import lz4.frame
 
     unpacker = lz4.frame.LZ4FrameDecompressor()
+    # Room for what a block of lz4 can grow to (255-fold) is more than most need, and a buffer that large is the
+    # system's: it clears it, page by page, each time.  So the room grows with what comes.
+    room = max(_LZ4_ROOM, 4 * len(data))
+    found, parts, fed = 0, [], bytes(data)
     try:
-        # A block of lz4 grows 255-fold at most; a larger buffer would only be made and thrown away.
-        most = min(max_size + 1, 255 * len(data) + 64)
-        out: bytes = unpacker.decompress(bytes(data), max_length=most)
+        while not unpacker.eof and found <= max_size:
+            part: bytes = unpacker.decompress(fed, max_length=min(max_size + 1 - found, room))
+            if not part and unpacker.needs_input and not unpacker.eof:
+                raise UnreadableError("lz4 data is cut off")
+            found, room, fed = found + len(part), 2 * room, b""
+            parts.append(part)
     except (RuntimeError, EOFError) as error:
         raise UnreadableError(f"broken lz4 data: {error}") from error
-    if not unpacker.eof:
-        if len(out) > max_size:
-            raise _too_large(max_size)
-        raise UnreadableError("lz4 data is cut off")
-    return out
+    if found > max_size:
+        raise _too_large(max_size)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _lz4_pieces(data: Buffer) -> Iterator[bytes]:
