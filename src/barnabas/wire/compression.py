@@ -40,7 +40,7 @@ MAX_DECOMPRESSED = 128 << 20
 PIECE = 256 * 1024
 """About how many bytes `pieces` gives at a time."""
 _LZ4_ROOM = 64 * 1024
-"""Bytes that lz4 is given at first to unpack to: a block of Kafka's clients."""
+"""Least bytes that lz4 is given to unpack to: a block of Kafka's clients."""
 _FED = 64 * 1024
 """Packed bytes that gzip is given at a time: it copies what it has no use for yet."""
 _XERIAL = b"\x82SNAPPY\0"
@@ -80,10 +80,14 @@ def decompress(codec: int, data: Buffer, max_size: int = MAX_DECOMPRESSED) -> by
 
 def pieces(codec: int, data: Buffer, max_size: int = MAX_DECOMPRESSED) -> Iterator[bytes]:
     """The same as `decompress`, a piece at a time: memory is bounded by PIECE and the codec's own window."""
-    found = 0
-    for piece in _known(_PIECES, codec)(data):
-        found += len(piece)
-        if found > max_size:
+    yield from _bounded(_known(_PIECES, codec)(data), max_size)
+
+
+def _bounded(found: Iterator[bytes], max_size: int) -> Iterator[bytes]:
+    size = 0
+    for piece in found:
+        size += len(piece)
+        if size > max_size:
             raise _too_large(max_size)
         yield piece
 
@@ -116,13 +120,7 @@ def _gunzip(data: Buffer, max_size: int) -> bytes:
         raise UnreadableError(f"broken gzip data: {error}") from error
     if len(out) <= max_size and unpacker.eof and not _more_members(unpacker.unused_data):
         return out
-    found, parts = 0, []
-    for piece in _gzip_pieces(data):
-        found += len(piece)
-        if found > max_size:
-            raise _too_large(max_size)
-        parts.append(piece)
-    return b"".join(parts)
+    return b"".join(_bounded(_gzip_pieces(data), max_size))
 
 
 def _more_members(rest: bytes) -> bool:
@@ -241,35 +239,20 @@ def is_linked(codec: int, data: Buffer) -> bool:
 
 
 def _unlz4(data: Buffer, max_size: int) -> bytes:
-    import lz4.frame
-
-    unpacker = lz4.frame.LZ4FrameDecompressor()
     # Room for what a block of lz4 can grow to (255-fold) is more than most need, and a buffer that large is the
-    # system's: it clears it, page by page, each time.  So the room grows with what comes.
-    room = max(_LZ4_ROOM, 4 * len(data))
-    found, parts, fed = 0, [], bytes(data)
-    try:
-        while not unpacker.eof and found <= max_size:
-            part: bytes = unpacker.decompress(fed, max_length=min(max_size + 1 - found, room))
-            if not part and unpacker.needs_input and not unpacker.eof:
-                raise UnreadableError("lz4 data is cut off")
-            found, room, fed = found + len(part), 2 * room, b""
-            parts.append(part)
-    except (RuntimeError, EOFError) as error:
-        raise UnreadableError(f"broken lz4 data: {error}") from error
-    if found > max_size:
-        raise _too_large(max_size)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    # system's: it clears it, page by page, each time.  With this one most come in one piece.
+    room = min(max_size + 1, max(_LZ4_ROOM, 4 * len(data)))
+    return b"".join(_bounded(_lz4_pieces(data, room), max_size))
 
 
-def _lz4_pieces(data: Buffer) -> Iterator[bytes]:
+def _lz4_pieces(data: Buffer, most: int = PIECE) -> Iterator[bytes]:
     import lz4.frame
 
     unpacker = lz4.frame.LZ4FrameDecompressor()
     fed = bytes(data)
     try:
         while not unpacker.eof:
-            piece: bytes = unpacker.decompress(fed, max_length=PIECE)
+            piece: bytes = unpacker.decompress(fed, max_length=most)
             if not piece and unpacker.needs_input and not unpacker.eof:
                 raise UnreadableError("lz4 data is cut off")
             fed = b""
@@ -300,13 +283,8 @@ def _unzstd(data: Buffer, max_size: int) -> bytes:
         room = max(max_size, 1)
         return zstandard.ZstdDecompressor().decompress(data, max_output_size=room, allow_extra_data=False)
     except zstandard.ZstdError:
-        found, parts = 0, []
-        for piece in _zstd_pieces(data):
-            found += len(piece)
-            if found > max_size:
-                raise _too_large(max_size) from None
-            parts.append(piece)
-        return b"".join(parts)
+        pass  # piece by piece, then
+    return b"".join(_bounded(_zstd_pieces(data), max_size))
 
 
 def _zstd_pieces(data: Buffer) -> Iterator[bytes]:
