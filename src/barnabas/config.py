@@ -262,17 +262,12 @@ class Config:
         return cast("tuple[str, ...]", self._typed(name, ("list",)))
 
     def int(self, name: str) -> int:
-        value = self._values[name]
-        if type(value) is int and SETTINGS[name].kind in _WHOLE:  # asked for by each fetch of a follower
-            return value
-        return cast("int", self._typed(name, _WHOLE))
+        return cast("int", self._typed(name, ("int", "short", "long")))
 
     def str(self, name: Name) -> Name:
         return cast("Name", self._typed(name, ("string",)))
 
 
-_WHOLE = ("int", "short", "long")
-"""Kinds of settings that are whole numbers."""
 _INTERNAL_SEGMENT = Setting("internal.segment.bytes", "int", None, None, "", low=1, high=MAX_INT)
 
 

@@ -164,7 +164,7 @@ def batches(buf: Buffer, position: int = 0, end: int | None = None) -> Iterator[
         end = len(buf)
     while position + HEADER_SIZE <= end:
         header = read_batch_header(buf, position)
-        after = position + header.batch_length + _UNCOUNTED
+        after = position + header.size
         if after > end:
             return
         yield position, header
@@ -173,7 +173,7 @@ def batches(buf: Buffer, position: int = 0, end: int | None = None) -> Iterator[
 
 def check_crc(buf: Buffer, position: int, header: BatchHeader) -> bool:
     """Whether the batch is all there and its CRC is right."""
-    end = position + header.batch_length + _UNCOUNTED
+    end = position + header.size
     if end > len(buf):
         return False
     found: int = crc32c(memoryview(buf)[position + _CRC_FROM : end])

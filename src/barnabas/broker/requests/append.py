@@ -68,10 +68,7 @@ def append_plain(
         or (header.producer_id >= 0 and partition.log.producers.check(header) is not None)
     ):
         return -1
-    try:
-        return partition.append(records, header, now)
-    except StorageError as error:
-        raise _not_appended(broker, partition, header, error, now) from error
+    return _append(broker, partition, records, header, now)
 
 
 def _is_open(partition: Partition, header: BatchHeader) -> bool:
@@ -217,13 +214,6 @@ def _append(
     try:
         return partition.append(batch, header, now)
     except StorageError as error:
-        raise _not_appended(broker, partition, header, error, now) from error
-
-
-def _not_appended(
-    broker: Broker, partition: Partition, header: BatchHeader, error: StorageError, now: Now
-) -> NotAppendedError:
-    """The log failed with this error: take note of it."""
-    broker.storage_failed(partition, error, now)
-    _refused_for_now(partition, header, ErrorCode.KAFKA_STORAGE_ERROR)
-    return NotAppendedError(ErrorCode.KAFKA_STORAGE_ERROR, error.message)
+        broker.storage_failed(partition, error, now)
+        _refused_for_now(partition, header, ErrorCode.KAFKA_STORAGE_ERROR)
+        raise NotAppendedError(ErrorCode.KAFKA_STORAGE_ERROR, error.message) from error

@@ -71,14 +71,10 @@ class Placement:
                 target = TopicPartition(topic, self._sticky.current(topic, usable))
             return target
         if not 0 <= partition < count:
+            more = f"; more: barnabas topics grow {topic} --partitions {partition + 1}"
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"topic {topic} has partitions 0 to {count - 1}, no {partition}",
-                next_step="name one of these, or none to have it chosen"
-                + (
-                    ""
-                    if partition < 0
-                    else f"; more: barnabas topics grow {topic} --partitions {partition + 1}"
-                ),
+                next_step="name one of these, or none to have it chosen" + (more if partition >= 0 else ""),
             )
         return TopicPartition(topic, partition)
