@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from tests.broker.harness import batch
+from tests.broker.hostile_batches import with_crc
 
 from barnabas.errors import ErrorCode
 from barnabas.model import ZERO_UUID, Uuid
@@ -63,19 +64,11 @@ class Case(NamedTuple):
     read: Callable[[Any, int], Any]
 
 
-def recrc(buf: bytearray) -> bytearray:
-    """A batch whose header was tampered with gets a right CRC again."""
-    from crc32c import crc32c
-
-    struct.pack_into(">I", buf, 17, crc32c(memoryview(buf)[21:]))
-    return buf
-
-
 def tampered(buf: bytearray, fmt: str, position: int, value: int, *, right: bool = True) -> bytearray:
     """A copy with this value at this position."""
     buf = bytearray(buf)
     struct.pack_into(fmt, buf, position, value)
-    return recrc(buf) if right else buf
+    return with_crc(buf) if right else buf
 
 
 def cases(now: int) -> list[Case]:

@@ -22,7 +22,16 @@ from barnabas.wire.compression import Codec, compress
 from barnabas.wire.records import HEADER_SIZE, Record, restamp, write_batch
 from barnabas.wire.records import read_batch_header as header_of
 
-__all__ = ["ANSWERS", "TOPICS", "Hostile", "hostile_batches", "known_answers", "lying", "packed_records"]
+__all__ = [
+    "ANSWERS",
+    "TOPICS",
+    "Hostile",
+    "hostile_batches",
+    "known_answers",
+    "lying",
+    "packed_records",
+    "with_crc",
+]
 
 TOPICS: dict[str, dict[str, str]] = {
     "plain": {},
@@ -154,9 +163,13 @@ def _batch(
 def _patched(batch: bytes | bytearray, form: str, at: int, value: int, *, right: bool = True) -> bytes:
     out = bytearray(batch)
     struct.pack_into(form, out, at, value)
-    if right:
-        struct.pack_into(">I", out, _CRC_AT, crc32c(out[21:]))
-    return bytes(out)
+    return bytes(with_crc(out) if right else out)
+
+
+def with_crc(batch: bytearray) -> bytearray:
+    """The batch, which was changed, with a right CRC again."""
+    struct.pack_into(">I", batch, _CRC_AT, crc32c(memoryview(batch)[21:]))
+    return batch
 
 
 def _two(now: int, **more: object) -> bytes:

@@ -6,9 +6,8 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from crc32c import crc32c
 from tests.broker.harness import WALL, Answer, Node, batch
-from tests.broker.hostile_batches import lying
+from tests.broker.hostile_batches import lying, with_crc
 
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.replicas.batch_checks import BatchCheck
@@ -25,11 +24,6 @@ MANY = 5_000
 def much(count: int = MANY, codec: int = 0, **more: Any) -> bytearray:
     """More records than the loop looks at itself."""
     return write_batch([Record(n, WALL, b"k", bytes(n % 50)) for n in range(count)], codec=codec, **more)
-
-
-def with_crc(data: bytearray) -> bytearray:
-    data[17:21] = crc32c(data[21:]).to_bytes(4, "big")
-    return data
 
 
 def send(node: Node, data: bytes, *, connection: int = 1, topic: str = "t", acks: int = -1) -> Answer:

@@ -11,17 +11,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from crc32c import crc32c
-from tests.broker.hostile_batches import hostile_batches
+from tests.broker.hostile_batches import hostile_batches, with_crc
 
 from barnabas.broker.requests.validation import plain_header
 from barnabas.model import Now
 from barnabas.wire import walk
+from barnabas.wire.codec.primitives import uvarint
 from barnabas.wire.records import HEADER_SIZE, TRANSACTIONAL, Record, write_batch
 
 NOW = Now(0.0, 1_700_000_000_000)
 HOUR = 3_600_000
-_ATTRIBUTES_AT, _CRC_AT, _MOST_CODEC = 21, 17, 4
+_ATTRIBUTES_AT, _MOST_CODEC = 21, 4
 
 
 def topic(*, compact: bool = False, plain_size: int = 1 << 20) -> Any:
@@ -31,7 +31,7 @@ def topic(*, compact: bool = False, plain_size: int = 1 << 20) -> Any:
 
 
 def looked_at(
-    monkeypatch: pytest.MonkeyPatch, batch: bytes, partition: Any, transactional: int = 0
+    monkeypatch: pytest.MonkeyPatch, batch: bytes | bytearray, partition: Any, transactional: int = 0
 ) -> tuple[Any, bool]:
     """Its header where it is plain, found without and with the walk alike; and whether the walk said so."""
     found = []
@@ -39,12 +39,7 @@ def looked_at(
         monkeypatch.setattr(walk, "COMPILED", compiled)
         found.append(plain_header(memoryview(bytearray(batch)), _MOST_CODEC, partition, NOW, transactional))
     assert found[0] == found[1], batch[:HEADER_SIZE].hex()
-    return found[0], walk.good_batch(batch, 2000)[0]
-
-
-def signed(batch: bytearray) -> bytes:
-    struct.pack_into(">I", batch, _CRC_AT, crc32c(memoryview(batch)[_ATTRIBUTES_AT:]))
-    return bytes(batch)
+    return found[0], walk.good_batch(bytes(batch), 2000)[0]
 
 
 def records(count: int, **more: int) -> bytearray:
@@ -71,7 +66,7 @@ def test_a_changed_byte_of_a_header_is_judged_alike(crc: str, monkeypatch: pytes
         for value in {0, 1, 8, 0x10, 0x20, 0x7F, 0x80, 0xFF, chance.randrange(256)} - {good[at]}:
             batch = bytearray(good)
             batch[at] = value
-            changed = signed(batch) if crc == "right" else bytes(batch)
+            changed = with_crc(batch) if crc == "right" else bytes(batch)
             for allowed in (0, TRANSACTIONAL):
                 if looked_at(monkeypatch, changed, topic(), allowed)[0] is not None:
                     plain_when_changed.add(at)
@@ -88,7 +83,7 @@ def test_damaged_records_with_a_right_crc_are_judged_alike(monkeypatch: pytest.M
         batch = bytearray(good)
         for _ in range(chance.choice((1, 1, 2))):
             batch[chance.randrange(HEADER_SIZE, len(batch))] = chance.choice((0, 1, 2, 0x7F, 0x80, 0xFF))
-        refused += looked_at(monkeypatch, signed(batch), topic())[0] is None
+        refused += looked_at(monkeypatch, with_crc(batch), topic())[0] is None
     assert 100 < refused < 2000
 
 
@@ -96,7 +91,7 @@ def test_times_that_overflow_together_are_not_plain(monkeypatch: pytest.MonkeyPa
     batch = records(1)
     struct.pack_into(">qq", batch, 27, (1 << 63) - 1, -(1 << 63) + 1)
     batch[HEADER_SIZE + 2] = 4  # the delta of the only record: 2
-    header, walked = looked_at(monkeypatch, signed(batch), topic())
+    header, walked = looked_at(monkeypatch, with_crc(batch), topic())
     assert header is None
     assert walked  # its times are none of the walk's business
 
@@ -104,7 +99,7 @@ def test_times_that_overflow_together_are_not_plain(monkeypatch: pytest.MonkeyPa
 def test_produced_batches_are_found_where_they_lie() -> None:
     first, second = bytes(records(1)), bytes(records(200))
     frame = b"??" + b"".join(
-        struct.pack(">i", index) + _compact(len(batch) + 1) + batch + b"\0"
+        struct.pack(">i", index) + uvarint(len(batch) + 1) + batch + b"\0"
         for index, batch in ((5, first), (-1, second))
     )
     found: list[tuple[int, int, int]] = []
@@ -140,10 +135,3 @@ def test_a_length_that_is_longer_than_need_be_is_left_to_the_decoder() -> None:
 def test_lengths_that_no_batch_has_are_left_to_the_decoder(length: bytes) -> None:
     frame = bytes(4) + length + bytes(records(1)) + bytes(80)
     assert walk.produced_batches(frame, 0, 1, []) == -1
-
-
-def _compact(value: int) -> bytes:
-    out = b""
-    while value > 127:
-        out, value = out + bytes([value & 127 | 128]), value >> 7
-    return out + bytes([value])

@@ -9,8 +9,8 @@ import struct
 from typing import Any
 
 import pytest
-from crc32c import crc32c
 from tests.broker.harness import WALL, Node, batch
+from tests.broker.hostile_batches import with_crc
 
 from barnabas.broker.ports import Operation
 from barnabas.errors import ErrorCode, KafkaError
@@ -22,16 +22,10 @@ from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, 
 HOUR = 3_600_000
 
 
-def recrc(buf: bytearray) -> bytearray:
-    """A batch whose header was tampered with gets a right CRC again."""
-    struct.pack_into(">I", buf, 17, crc32c(memoryview(buf)[21:]))
-    return buf
-
-
 def patched(fmt: str, position: int, value: int, **header: Any) -> bytearray:
     buf = batch("a", "b", **header)
     struct.pack_into(fmt, buf, position, value)
-    return recrc(buf)
+    return with_crc(buf)
 
 
 class Only:
@@ -273,7 +267,7 @@ def test_row_13_the_count_must_fit_the_last_offset_delta(node: Node, delta: int,
     buf = batch("a", "b")
     struct.pack_into(">i", buf, 23, delta)
     struct.pack_into(">i", buf, 57, count)
-    assert node.produce(recrc(buf)).error == ErrorCode.INVALID_RECORD
+    assert node.produce(with_crc(buf)).error == ErrorCode.INVALID_RECORD
 
 
 def test_row_13_a_control_batch_of_a_producer_is_refused(node: Node) -> None:
@@ -337,7 +331,7 @@ def test_row_14_a_count_that_the_records_belie_is_refused(node: Node) -> None:
     lying = batch("a", "b")
     struct.pack_into(">i", lying, 23, 2)
     struct.pack_into(">i", lying, 57, 3)
-    assert node.produce(recrc(lying)).error == ErrorCode.INVALID_RECORD
+    assert node.produce(with_crc(lying)).error == ErrorCode.INVALID_RECORD
 
 
 def test_row_14_the_newest_timestamp_in_the_header_is_set_right(node: Node) -> None:

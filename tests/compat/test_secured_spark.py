@@ -108,11 +108,21 @@ def test_a_wrong_password_fails_at_once_and_is_not_shown(spark: Any, kafka: Secu
         assert "Authentication failed" in said and "geheim-0815" not in said
 
 
+def written(directory: Path, security: dict[str, str]) -> Path:
+    """The options as a file for --command-config."""
+    config = directory / "client.properties"
+    config.write_text("".join(f"{name}={value}\n" for name, value in security.items()))
+    return config
+
+
+def run_pipeline(config: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "barnabas", "pipeline", *words, "--command-config", str(config)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
 def test_a_job_with_a_wrong_password_says_so_in_one_line(kafka: SecuredKafka, tmp_path: Path) -> None:
     address = kafka.address("LOGIN")
-    config = tmp_path / "client.properties"
-    security = kafka.login("SCRAM-SHA-512", "geheim-0815")
-    config.write_text("".join(f"{name}={value}\n" for name, value in security.items()))
+    config = written(tmp_path, kafka.login("SCRAM-SHA-512", "geheim-0815"))
     archive = str(tmp_path / "archive")
     jobs = (
         ("archive", f"{address}/in", archive),
@@ -120,17 +130,7 @@ def test_a_job_with_a_wrong_password_says_so_in_one_line(kafka: SecuredKafka, tm
         ("mirror", f"{address}/in", address, str(tmp_path / "mirror"), "--source-config", str(config)),
     )
     for words in jobs:
-        command = [
-            sys.executable,
-            "-m",
-            "barnabas",
-            "pipeline",
-            "run",
-            *words,
-            "--command-config",
-            str(config),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = run_pipeline(config, "run", *words)
         errors = [line for line in done.stderr.splitlines() if "error:" in line]
         assert done.returncode != 0 and len(errors) == 1 and "Authentication failed" in errors[0], done.stderr
         assert "  next: " in done.stderr and "Traceback" not in done.stderr
@@ -139,12 +139,10 @@ def test_a_job_with_a_wrong_password_says_so_in_one_line(kafka: SecuredKafka, tm
 
 def test_jobs_log_in_everywhere_with_command_config(kafka: SecuredKafka, tmp_path: Path) -> None:
     address, security = kafka.address("LOGIN"), kafka.login("SCRAM-SHA-512")
-    config = tmp_path / "client.properties"
-    config.write_text("".join(f"{name}={value}\n" for name, value in security.items()))
+    config = written(tmp_path, security)
 
     def typed(*words: str) -> str:
-        command = [sys.executable, "-m", "barnabas", "pipeline", *words, "--command-config", str(config)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        done = run_pipeline(config, *words)
         assert done.returncode == 0, done.stderr
         assert "reports nothing" not in done.stderr
         return done.stdout
