@@ -284,13 +284,12 @@ class FetchReader:
 
     def _diverging(self, partition: Partition, position: FetchPosition) -> tuple[Epoch, Offset] | None:
         """Where the client's log left ours (KIP-320, KIP-595), None where it did not; (-1, -1): unknown."""
-        asked, log = position.last_fetched_epoch, partition.log
-        if asked < 0 or (asked == log.epochs.latest and position.offset <= log.log_end_offset):
-            return None  # nearly always: its last record is of our present epoch
-        epoch, end = log.end_offset_for_epoch(asked)
+        if position.last_fetched_epoch < 0:
+            return None
+        epoch, end = partition.log.end_offset_for_epoch(position.last_fetched_epoch)
         if (epoch, end) == (-1, -1):
             return -1, -1
-        if epoch < asked or end < position.offset:
+        if epoch < position.last_fetched_epoch or end < position.offset:
             return epoch, end
         return None
 
