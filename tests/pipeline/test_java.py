@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,20 @@ def test_a_missing_package_is_said_before_spark_is_imported(monkeypatch: pytest.
     with pytest.raises(BarnabasError, match="no_such_package") as caught:
         session.session("x")
     assert "pip install 'pyspark" in str(caught.value.next_step)
+
+
+@pytest.mark.parametrize(("deep", "used"), [(1, True), (60, False)])
+def test_sparks_workers_speak_by_sockets_of_this_user_where_their_paths_fit(
+    monkeypatch: pytest.MonkeyPatch, deep: int, used: bool
+) -> None:
+    from barnabas.pipeline import session
+
+    with tempfile.TemporaryDirectory(prefix="s-", dir="/tmp") as short:
+        folder = Path(short) / ("d" * deep)
+        folder.mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(folder))
+        settings = session.lines_to_workers.__wrapped__()
+        assert settings.get("spark.python.unix.domain.socket.enabled") == ("true" if used else None)
+        made = list(folder.iterdir())
+        assert len(made) == used, "no folder where none is used"
+        assert all(path.stat().st_mode & 0o777 == 0o700 for path in made)

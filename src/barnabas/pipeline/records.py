@@ -23,7 +23,7 @@ from barnabas.model import Offset
 from barnabas.pipeline.varints import Bytes, Positions, int32s, record_starts, zigzags
 from barnabas.ports import Buffer
 from barnabas.wire.compression import decompress
-from barnabas.wire.records import BatchHeader
+from barnabas.wire.records import APPEND_TIME, BatchHeader
 
 __all__ = ["ARROW_SCHEMA", "ARROW_SCHEMA_WITH_HEADERS", "ArrowDecoder", "DecoderStatistics", "arrow_batches"]
 
@@ -39,6 +39,15 @@ INLINE = 12
 """Arrow's binary views hold values up to this length themselves."""
 END_OF_LOG = 2**63 - 1
 
+_NUMBERS = np.dtype(
+    {
+        "names": ["base_offset", "attributes", "base_timestamp", "max_timestamp", "count"],
+        "formats": [">i8", ">i2", ">i8", ">i8", ">i4"],
+        "offsets": [0, 21, 27, 35, 57],
+        "itemsize": BATCH_OVERHEAD,
+    }
+)
+"""What `_decode` wants to know of the headers of all batches."""
 _HEADER_STRUCT = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 _COLUMNS = [
     pa.field("key", pa.binary()),
@@ -69,6 +78,8 @@ class _Section(NamedTuple):
 
     records: Buffer
     header: BatchHeader
+    head: Buffer
+    """The bytes of the header."""
 
 
 class ArrowDecoder:
@@ -121,7 +132,7 @@ class ArrowDecoder:
                 records = decompress(header.codec, records, LARGEST_BATCH)
             except CorruptRecordError as error:
                 raise self._unreadable(header, error) from error
-        self._sections.append(_Section(records, header))
+        self._sections.append(_Section(records, header, batch[:BATCH_OVERHEAD]))
         self._bytes += len(records)
         self._rows += header.count
 
@@ -186,7 +197,9 @@ def _decode(
         record_starts(whole, position, end, section.header.count, starts)
         position = end
     record = np.array(starts, dtype=np.int64)
-    counts = np.array([section.header.count for section in sections], dtype=np.int64)
+    heads = np.frombuffer(b"".join([section.head for section in sections]), _NUMBERS)
+    heads = heads.astype(_NUMBERS.newbyteorder("="))
+    counts = heads["count"].astype(np.int64)
     ends = np.append(record[1:], len(data))
 
     length, at = int32s(data, record)
@@ -194,8 +207,8 @@ def _decode(
         raise CorruptRecordError("the length of a record is not the distance to the next one")
     timestamp, at = zigzags(data, at + 1)  # one byte of attributes, unused
     delta, at = int32s(data, at)
-    offset = delta + np.repeat([section.header.base_offset for section in sections], counts)
-    timestamp, timestamp_type = _timestamps(sections, counts, timestamp)
+    offset = delta + np.repeat(heads["base_offset"], counts)
+    timestamp, timestamp_type = _timestamps(heads, counts, timestamp)
 
     if int(offset.min()) < wanted[0] or int(offset.max()) >= wanted[1]:
         keep = (offset >= wanted[0]) & (offset < wanted[1])
@@ -222,15 +235,16 @@ def _decode(
 
 
 def _timestamps(
-    sections: list[_Section], counts: Positions, delta: npt.NDArray[np.int64]
+    heads: npt.NDArray[Any], counts: Positions, delta: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
     """Milliseconds and type of each record: its own, or the one of the append (in the batch header)."""
-    appended = np.repeat([section.header.timestamp_type for section in sections], counts).astype(np.int32)
-    created = delta + np.repeat([section.header.base_timestamp for section in sections], counts)
-    if not appended.any():
-        return created, appended
-    stamp = np.repeat([section.header.max_timestamp for section in sections], counts)
-    return np.where(appended == 1, stamp, created), appended
+    created = delta + np.repeat(heads["base_timestamp"], counts)
+    of_append = (heads["attributes"] & APPEND_TIME) != 0
+    if not of_append.any():
+        return created, np.zeros(len(created), np.int32)
+    appended = np.repeat(of_append, counts)
+    stamp = np.repeat(heads["max_timestamp"], counts)
+    return np.where(appended, stamp, created), appended.astype(np.int32)
 
 
 def _binary(data: Bytes, at: Positions, length: npt.NDArray[np.int64]) -> pa.Array:

@@ -64,6 +64,7 @@ from barnabas.pipeline.plan import (
 from barnabas.pipeline.values.confluent import with_schema
 from barnabas.pipeline.values.dead_letters import DeadLetters, check_topic
 from barnabas.pipeline.values.shapes import check_type, check_unchanged, struct_ddl
+from barnabas.pipeline.worker_heap import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -92,6 +93,7 @@ class BarnabasSource(DataSource):
         shown = [f"{name} {types[name]}" for name in columns_of(self.options)]
         if values is not None and values.corrupt_column is not None:
             shown.append(f"`{values.corrupt_column.replace('`', '``')}` binary")
+        settle()
         return ", ".join(shown)
 
     @plainly
@@ -166,7 +168,6 @@ def _bytes_of(
     from barnabas.client.fetching import RawBatch
     from barnabas.pipeline.records import ArrowDecoder, arrow_batches
     from barnabas.pipeline.view import fetch
-    from barnabas.pipeline.worker_heap import settle
 
     settle()
     if not isinstance(part, RangePartition):
@@ -283,6 +284,7 @@ class BatchReader(DataSourceReader):
         report(options, lost)
         end = {where: min(offset, latest[where]) for where, offset in end.items()}
         begin, end = wanted.narrowed(begin, end, late)
+        settle()
         return [RangePartition(part) for part in split(begin, end, options, found.ids)]
 
     @plainly

@@ -1,5 +1,7 @@
 """What Spark's Python workers do around every task costs more than a small task, unless they are told not to.
 
+Workers that plan (they make a data source, and its reader) are treated like those that run tasks:
+
 - After it they look for garbage in everything they have (`gc.collect()` in Spark's daemon): 45 ms, with what
   PySpark, pandas and Arrow bring along.  Nearly all of it are modules, which live as long as the process: they
   are set aside once, and what tasks make is collected as before.
@@ -23,8 +25,10 @@ from pyspark import TaskContext
 
 __all__ = ["settle"]
 
-_tasks = itertools.count(1)
-_TASKS_THAT_IMPORT = 2
+_DAEMONS = frozenset({"pyspark.daemon", "barnabas.pipeline.worker_daemon"})
+"""Programs that keep Python workers, planning ones, too, and look for garbage between two uses of one."""
+_uses = itertools.count(1)
+_USES_THAT_IMPORT = 2
 """The first task imports, some of it (pandas) after it has called us; the second one finds all of that."""
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's mallopt."""
@@ -36,14 +40,14 @@ _SPARKS_ARCHIVE = re.compile(r"(pyspark|py4j-[\w.]+-src)\.zip")
 
 
 def settle() -> None:
-    """Call it in a task once its modules are imported.  Does nothing outside of a Spark worker."""
-    if TaskContext.get() is None:
+    """Call it in a task, or in a plan, once its modules are imported.  Does nothing outside of Spark's workers."""
+    if TaskContext.get() is None and _DAEMONS.isdisjoint(sys.orig_argv):
         return
     _keep_directories()
-    if (task := next(_tasks)) > _TASKS_THAT_IMPORT:
+    if (use := next(_uses)) > _USES_THAT_IMPORT:
         return
     gc.freeze()
-    if task == 1 and sys.platform == "linux":
+    if use == 1 and sys.platform == "linux":
         mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # (musl has none)
         if mallopt is not None:
             mallopt(_MMAP_THRESHOLD, _KEPT_BLOCK)

@@ -14,13 +14,12 @@ from barnabas.ports import Buffer
 from barnabas.wire.codec.primitives import read_uvarint, varint, varlong
 from barnabas.wire.compression import packer, pieces
 from barnabas.wire.record_stream import Stream, start_of_record
-from barnabas.wire.records import HEADER_SIZE, BatchHeader
+from barnabas.wire.records import APPEND_TIME, HEADER_SIZE, BatchHeader
 from barnabas.wire.spans import assemble
 
 __all__ = ["Hash", "Mark", "marks", "rewritten"]
 
 _CODED = 0x07
-_APPEND_TIME = 0x08
 _DELETE_HORIZON = 0x40
 
 
@@ -97,7 +96,7 @@ def rewritten(
         raise CorruptRecordError(f"broken record in the batch at {header.base_offset}: {error}") from error
     body += out.end()
     attributes = header.attributes if horizon is None else header.attributes | _DELETE_HORIZON
-    if header.attributes & _APPEND_TIME:
+    if header.attributes & APPEND_TIME:
         newest = header.max_timestamp
     return assemble(header, attributes, base, newest, len(kept), body)
 

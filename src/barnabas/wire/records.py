@@ -26,6 +26,7 @@ from barnabas.wire.codec.primitives import append_varint, read_uvarint, read_uva
 from barnabas.wire.compression import MAX_DECOMPRESSED, compress, decompress
 
 __all__ = [
+    "APPEND_TIME",
     "CONTROL",
     "HEADER_SIZE",
     "TRANSACTIONAL",
@@ -51,7 +52,8 @@ _MAGIC = 2
 _SMALLEST_RECORD = 7
 
 _CODEC = 0x07
-_APPEND_TIME = 0x08
+APPEND_TIME = 0x08
+"""The bit in a batch's attributes: its records have the time of the append, which is its largest."""
 TRANSACTIONAL = 0x10
 """The bit in a batch's attributes: its records are part of a transaction."""
 CONTROL = 0x20
@@ -113,7 +115,7 @@ class BatchHeader(NamedTuple):
     @property
     def timestamp_type(self) -> int:
         """0: the producer's time, 1: the time of the append."""
-        return 1 if self.attributes & _APPEND_TIME else 0
+        return 1 if self.attributes & APPEND_TIME else 0
 
     @property
     def is_transactional(self) -> bool:
@@ -188,7 +190,7 @@ def patch(buf: bytearray | memoryview, position: int, base_offset: int, leader_e
 
 def restamp(buf: bytearray | memoryview, position: int, header: BatchHeader, append_time_ms: int) -> None:
     """Turn the timestamps into the append time in place: attribute, max timestamp and so the CRC."""
-    struct.pack_into(">h", buf, position + _CRC_FROM, header.attributes | _APPEND_TIME)
+    struct.pack_into(">h", buf, position + _CRC_FROM, header.attributes | APPEND_TIME)
     _OFFSET.pack_into(buf, position + 35, append_time_ms)
     body = memoryview(buf)[position + _CRC_FROM : position + header.size]
     _CRC.pack_into(buf, position + 17, crc32c(body))
@@ -211,7 +213,7 @@ def read_records(
         data = bytes(memoryview(buf)[position + HEADER_SIZE : end])
     if header.count < 0 or header.count * _SMALLEST_RECORD > len(data):
         raise CorruptRecordError(f"the batch at offset {header.base_offset} claims {header.count} records")
-    append_time = header.max_timestamp if header.attributes & _APPEND_TIME else None
+    append_time = header.max_timestamp if header.attributes & APPEND_TIME else None
     try:
         return _records(data, header.count, header.base_offset, header.base_timestamp, append_time)
     except (IndexError, WireError, CorruptRecordError) as error:
@@ -223,7 +225,7 @@ def read_records(
 def read_record(data: bytes, header: BatchHeader) -> Record:
     """The one record that these bytes of a batch, unpacked, are.  Raises CorruptRecordError, IndexError,
     WireError."""
-    append_time = header.max_timestamp if header.attributes & _APPEND_TIME else None
+    append_time = header.max_timestamp if header.attributes & APPEND_TIME else None
     return _records(data, 1, header.base_offset, header.base_timestamp, append_time)[0]
 
 
@@ -348,7 +350,7 @@ def write_batch(
     max_timestamp = max((record.timestamp for record in records), default=NO_TIMESTAMP)
     attributes = (
         codec
-        | (_APPEND_TIME if append_time is not None else 0)
+        | (APPEND_TIME if append_time is not None else 0)
         | (TRANSACTIONAL if transactional else 0)
         | (CONTROL if control else 0)
         | (_DELETE_HORIZON if delete_horizon is not None else 0)

@@ -18,14 +18,13 @@ from barnabas.ports import Buffer
 from barnabas.wire.codec.primitives import read_uvarint, read_varlong
 from barnabas.wire.compression import MAX_DECOMPRESSED, compress, decompress
 from barnabas.wire.record_check import after_headers
-from barnabas.wire.records import HEADER_SIZE, BatchHeader, read_records, write_batch
+from barnabas.wire.records import APPEND_TIME, HEADER_SIZE, BatchHeader, read_records, write_batch
 
 __all__ = ["Span", "assemble", "hollow", "spans", "thin_out", "unpack", "with_horizon"]
 
 _SMALLEST_RECORD = 7
 _UNCOUNTED = 12
 _CRC_FROM = 21
-_APPEND_TIME = 0x08
 _KEPT_WHEN_EMPTY = 0x38
 _HEAD = Struct(">qiibI")
 _TAIL = Struct(">hiqqqhii")
@@ -114,7 +113,7 @@ def thin_out(header: BatchHeader, data: bytes, kept: Sequence[Span]) -> bytearra
     if header.codec:
         body = compress(header.codec, body)
     newest = header.max_timestamp
-    if not header.attributes & _APPEND_TIME:
+    if not header.attributes & APPEND_TIME:
         newest = header.base_timestamp + max(span.timestamp_delta for span in kept)
     return assemble(header, header.attributes, header.base_timestamp, newest, len(kept), body)
 

@@ -28,6 +28,7 @@ from barnabas.wire.compression import Packer, decompress, is_linked, packer, pie
 from barnabas.wire.record_check import RecordFacts, check_records, walk_records
 from barnabas.wire.record_stream import Lengths, check_stream
 from barnabas.wire.records import (
+    APPEND_TIME,
     CONTROL,
     TRANSACTIONAL,
     BatchHeader,
@@ -71,7 +72,6 @@ _HEADER_SIZE = 61
 _SMALLEST_LENGTH = 14
 _SHOWN = 3
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
-_APPEND_TIME = 0x08
 _FIELDS = Struct(">qiibIhiqqqhii").unpack_from
 _new = tuple.__new__
 
@@ -364,7 +364,7 @@ class _Packed:
     def batch(self, header: BatchHeader, codec: int) -> bytearray:
         """The repacked batch; its header keeps what does not depend on the codec."""
         out = self._out
-        attributes = codec | header.attributes & (TRANSACTIONAL | _APPEND_TIME)
+        attributes = codec | header.attributes & (TRANSACTIONAL | APPEND_TIME)
         pack_into(">qiib", out, 0, 0, len(out) - 12, -1, 2)
         pack_into(">hiqqqhii", out, _ATTRIBUTES_AT, attributes, *header[6:])
         pack_into(">I", out, _CRC_AT, crc32c(memoryview(out)[_ATTRIBUTES_AT:]))
