@@ -84,6 +84,37 @@ def test_a_verb_that_is_none_or_missing_is_refused_and_a_near_one_is_named(
     assert verb in said(capsys)[1]
 
 
+MISSPELT = {
+    "pipeline run archive a:1/t /tmp/x --formt delta": ("pipeline run archive", "--formt", "--format"),
+    "pipeline run archive --formt delta a:1/t /tmp/x": ("pipeline run archive", "--formt", "--format"),
+    "pipeline run mirror a:1/t b:1 /x --source-confg=x": (
+        "pipeline run mirror",
+        "--source-confg",
+        "--source-config",
+    ),
+    "topics create t --partitons 3": ("topics create", "--partitons", "--partitions"),
+    "topics --jsno list": ("topics", "--jsno", "--json"),
+    "consume t --form-beginning": ("consume", "--form-beginning", "--from-beginning"),
+}
+
+
+@pytest.mark.parametrize("line", MISSPELT)
+def test_a_misspelt_flag_is_answered_with_the_near_one_of_the_same_command(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, wrong, right = MISSPELT[line]
+    assert main(line.split()) == Exit.USAGE
+    assert said(capsys) == (
+        f"error: `barnabas {command}` does not know {wrong}",
+        f"  next: did you mean `{right}`?",
+    )
+
+
+def test_a_flag_of_another_verb_is_no_guess(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topics", "list", "--partitons", "3"]) == Exit.USAGE
+    assert said(capsys)[1] == "  next: `barnabas topics list --help` shows what it takes"
+
+
 NOT_THERE = [
     "log dump /no/such/0.log",
     "log dump --files /no/such/0.log,/no/such/1.log",

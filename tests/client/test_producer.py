@@ -185,6 +185,16 @@ def test_one_record_too_large_is_an_error(broker: FakeBroker) -> None:
     producer.abandon()
 
 
+def test_a_topic_that_went_away_meanwhile_is_an_error_that_says_where_to_look(broker: FakeBroker) -> None:
+    broker.on(ProduceRequest, lambda r: refusing(r, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    producer = Producer(broker.address, delivery_timeout=0.2)
+    with pytest.raises(KafkaError) as caught:
+        producer.send("t", b"x").result(PATIENCE_S)
+    assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert caught.value.next_step == "see whether it is there: barnabas topics describe t"
+    producer.abandon()
+
+
 def test_acks_0_asks_for_no_answer_and_knows_no_offset(broker: FakeBroker) -> None:
     with Producer(broker.address, acks=0) as producer:
         assert producer.send("t", b"x").result(PATIENCE_S).offset == -1

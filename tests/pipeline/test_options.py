@@ -73,7 +73,9 @@ def test_a_timestamp_wins_over_offsets() -> None:
 def test_what_makes_no_sense_is_refused_with_a_reason(name: str, value: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         stream(**{name: value})
-    assert said in f"{caught.value}"
+    assert f"{caught.value}\n{caught.value.next_step}".count(said) == 1, (
+        "said once, by the error or its next step"
+    )
 
 
 def test_exactly_one_way_to_choose_partitions_is_needed() -> None:
@@ -148,6 +150,14 @@ def test_delays_are_read_with_their_unit() -> None:
         900,
         3600,
     ]
+
+
+@pytest.mark.parametrize("name", ["partition", "key", "headers", "timestamp"])
+def test_what_a_column_says_to_the_sink_cannot_be_an_option(name: str) -> None:
+    """Passed over, `partition=7` would send rows somewhere else than was said."""
+    with pytest.raises(ConfigError, match=f"option {name} cannot be set") as caught:
+        SinkOptions.parse({"kafka.bootstrap.servers": "a:1", "topic": "t", name: "7"})
+    assert "it is a column of the rows" in (caught.value.next_step or "")
 
 
 def test_a_password_is_shown_by_no_options_of_ours() -> None:

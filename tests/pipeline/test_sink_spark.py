@@ -105,6 +105,12 @@ def test_a_batch_is_written(spark: Any, bootstrap: str, delivery: str) -> None:
         ("id", {}, "the sink has no column id"),
         ("'k' AS key", {}, "there is no column value"),
         ("id AS value", {}, "the column value is bigint, not binary or string"),
+        ("'v' AS value, map('a', 'b') AS headers", {}, "transform(map_entries(headers), one -> struct("),
+        (
+            "'v' AS value, array('a') AS headers",
+            {},
+            "CAST(headers AS array<struct<key:string,value:binary>>)",
+        ),
         ("'v' AS value", {"topic": ""}, "nothing says where the rows go"),
         ("'v' AS value", {"topik": "out"}, "did you mean topic?"),
         ("'v' AS value", {"kafka.transactional.id": "x"}, "each worker has one of its own"),

@@ -79,8 +79,7 @@ class OptionWords:
             if name is not None:
                 self.values[name] = value
             elif near := _nearest(word.lower(), known):
-                hint = f"did you mean {known[near]}?"
-                raise ConfigError(f"unknown option {word}: {hint}", next_step=hint)
+                raise ConfigError(f"unknown option {word}", next_step=f"did you mean {known[near]}?")
             else:
                 foreign.add(word)
         self.without_effect = tuple(sorted(foreign | (set(no_effect) & self.values.keys())))

@@ -43,16 +43,18 @@ _OURS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.stopTimeout": "30s",
-    "spark.log.level": "ERROR",
 }
 _LONGEST_SOCKET_PATH = 103
 """Bytes: what macOS takes; Linux takes 107."""
 _FOLDER = "barnabas-spark-"
 _SPARKS_SOCKET = "/.01234567-89ab-cdef-0123-456789abcdef.sock"
 """How long the names are that Spark adds."""
+# (Spark says in two lines how it changes the level, unless the program that it starts has the same one.)
 _LOGGING = """\
 rootLogger.level = error
 rootLogger.appenderRef.console.ref = console
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
 appender.console.type = Console
 appender.console.name = console
 appender.console.target = SYSTEM_ERR

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, show
-from barnabas.cli.pipeline.running import add_common, add_rename, options_in, rename_of, reported, spark_of
+from barnabas.cli.pipeline.running import (
+    add_accept_loss,
+    add_common,
+    add_rename,
+    check_source,
+    options_in,
+    rename_of,
+    reported,
+    source_options,
+    spark_of,
+)
 from barnabas.errors import BarnabasError, ConfigError
 
 if TYPE_CHECKING:
@@ -37,6 +47,7 @@ def add_job_arguments(verbs: Any) -> None:
         default="parquet",
         help="delta: the files are a Delta table, too (DIRECTORY/records)",
     )
+    add_accept_loss(job)
     add_common(job)
     job = jobs.add_parser("restore", help="write an archive to topics, exactly once")
     job.add_argument("directory", help="the archive")
@@ -59,6 +70,7 @@ def add_job_arguments(verbs: Any) -> None:
     job.add_argument("--groups", metavar="GROUP[,GROUP]", help="translate what these groups have committed")
     job.add_argument("--follow", metavar="TIME", help='go on for ever, so often: "10 seconds"')
     job.add_argument("--source-config", metavar="FILE", help="as --command-config, for the cluster to read")
+    add_accept_loss(job)
     add_rename(job)
     add_common(job)
     job = jobs.add_parser("flights", help="an example: late flights to a topic of their own, exactly once")
@@ -83,6 +95,8 @@ def add_job_arguments(verbs: Any) -> None:
 
 def run_job(args: argparse.Namespace) -> int:
     """Run one of these verbs; its exit code."""
+    from barnabas.client.connection import ConnectionFailed
+
     if args.verb == "run":
         jobs = {
             "archive": _archive,
@@ -91,7 +105,12 @@ def run_job(args: argparse.Namespace) -> int:
             "mirror": _mirror,
             "flights": _flights,
         }
-        return jobs[args.job](args)
+        try:
+            return jobs[args.job](args)
+        except ConnectionFailed as error:
+            if error.next_step is None:  # (else it would name a flag that jobs have not)
+                error.next_step = f"see whether a node listens at {error.address}: a job is given HOST:PORT"
+            raise
     return {"list": _list, "status": _status, "stop": _stop}[args.verb](args)
 
 
@@ -116,7 +135,7 @@ def _archive(args: argparse.Namespace) -> int:
             topics,
             args.directory,
             report.progress,
-            options=options_in(args.command_config),
+            options=source_options(args.command_config, args),
             rows=args.rows,
             every=args.follow,
             delta=args.format == "delta",
@@ -157,6 +176,7 @@ def _mirror(args: argparse.Namespace) -> int:
 
     source, topics = _topics(Side.parse(args.topics))
     rename = rename_of(args)
+    check_source(source, args.source_config)
 
     def run(spark: SparkSession, report: JobReport) -> None:
         mirror(
@@ -168,7 +188,7 @@ def _mirror(args: argparse.Namespace) -> int:
             report.progress,
             rename=rename,
             groups=[group for group in (args.groups or "").split(",") if group],
-            source_options=options_in(args.source_config),
+            source_options=source_options(args.source_config, args),
             options=options_in(args.command_config),
             rows=args.rows,
             every=args.follow,

@@ -8,14 +8,24 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from barnabas.cli.controllers import read_properties, security_of
-from barnabas.errors import ConfigError
+from barnabas.errors import BarnabasError, ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from barnabas.pipeline.jobs.status import JobReport
 
-__all__ = ["add_common", "add_rename", "options_in", "rename_of", "reported", "spark_of"]
+__all__ = [
+    "add_accept_loss",
+    "add_common",
+    "add_rename",
+    "check_source",
+    "options_in",
+    "rename_of",
+    "reported",
+    "source_options",
+    "spark_of",
+]
 
 
 def add_rename(job: argparse.ArgumentParser) -> None:
@@ -30,6 +40,13 @@ def add_rename(job: argparse.ArgumentParser) -> None:
 
 def add_common(job: argparse.ArgumentParser, *, streams: bool = True) -> None:
     job.add_argument("--master", default="local[*]", help="Spark's master (local[*])")
+    job.add_argument(
+        "--spark-log",
+        metavar="LEVEL",
+        choices=("off", "error", "warn", "info", "debug"),
+        default="off",
+        help="what Spark itself logs: off, error, warn, info or debug (off; a job says why it failed)",
+    )
     job.add_argument("--command-config", metavar="FILE", help="settings of Kafka clients, one a line")
     if streams:
         job.add_argument("--rows", type=int, default=200_000, help="of a micro-batch at most (200000)")
@@ -42,6 +59,43 @@ def options_in(path: str | None) -> dict[str, str]:
     return {f"kafka.{name}": value for name, value in given.items()}
 
 
+def add_accept_loss(job: argparse.ArgumentParser) -> None:
+    job.add_argument(
+        "--accept-loss",
+        action="store_true",
+        help="go on where records were deleted before they were read, without them (they are said)",
+    )
+
+
+def source_options(path: str | None, args: argparse.Namespace) -> dict[str, str]:
+    """Those of the cluster that is read."""
+    return options_in(path) | ({"failOnDataLoss": "false"} if args.accept_loss else {})
+
+
+def check_source(bootstrap: str, config: str | None) -> None:
+    """Log in to the cluster that a mirror reads, before Spark starts.  Raises BarnabasError.
+
+    Its settings are in a file of their own: who is turned away there without one is told so.
+    """
+    from barnabas.client.admin.admin import Admin
+    from barnabas.client.connection import ConnectionFailed
+    from barnabas.pipeline.jobs.job_options import security_in
+
+    with Admin(bootstrap, client_id="barnabas-mirror", security=security_in(options_in(config))) as admin:
+        try:
+            admin.cluster.cluster_id()
+        except BarnabasError as error:
+            if config is not None or error.next_step is None:
+                raise  # (nobody listens there)
+            said = error.message if bootstrap in error.message else f"{bootstrap}: {error.message}"
+            raise ConnectionFailed(
+                said,
+                address=bootstrap,
+                next_step="if the cluster to read asks for TLS or a login, give its settings with "
+                "--source-config FILE (--command-config is for the other one)",
+            ) from error
+
+
 def rename_of(args: argparse.Namespace) -> dict[str, str]:
     pairs = [text.partition("=") for text in args.rename]
     for old, equals, new in pairs:
@@ -52,10 +106,13 @@ def rename_of(args: argparse.Namespace) -> dict[str, str]:
 
 @contextmanager
 def spark_of(args: argparse.Namespace) -> Iterator[SparkSession]:
+    from barnabas.pipeline.connect import is_remote
     from barnabas.pipeline.session import session
 
     spark = session(f"barnabas {args.job}", args.master)
     try:
+        if not is_remote(args.master):
+            spark.sparkContext.setLogLevel(args.spark_log.upper())
         yield spark
     finally:
         spark.stop()

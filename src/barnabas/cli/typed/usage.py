@@ -6,7 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 __all__ = ["Parser", "with_flags_last"]
 
@@ -47,6 +47,14 @@ def _joined(words: list[str], rest: list[str], moved: list[str]) -> list[str]:
 class Parser(argparse.ArgumentParser):
     """argparse's parser; what it refuses is said in two lines, with the nearest word or flag."""
 
+    _left_over = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse's: a parser of a verb hands words that it does not know to the one above, which refuses."""
+        found, left = super().parse_known_args(args, namespace)
+        self._left_over = bool(left)
+        return found, left
+
     def error(self, message: str) -> NoReturn:
         """`error: ...` and `next: ...` on standard error, exit code 2."""
         sys.stdout.flush()
@@ -69,17 +77,28 @@ class Parser(argparse.ArgumentParser):
         unknown = message.removeprefix("unrecognized arguments: ")
         if unknown != message:
             flag = unknown.split()[0].partition("=")[0]
-            near = difflib.get_close_matches(flag, self._all_flags(), 1, 0.6) if flag.startswith("-") else []
-            return f"`{self.prog}` does not know {unknown}", f"did you mean `{near[0]}`?" if near else help_
+            typed = self._typed()
+            near = difflib.get_close_matches(flag, typed._flags(), 1, 0.6) if flag.startswith("-") else []
+            hint = f"did you mean `{near[0]}`?" if near else f"`{typed.prog} --help` shows what it takes"
+            return f"`{typed.prog}` does not know {flag if flag.startswith('-') else unknown}", hint
         missing = message.removeprefix("the following arguments are required: ")
         if missing != message:
             return f"`{self.prog}` needs {missing}", help_
         return f"{self.prog}: {message}", help_
 
-    def _all_flags(self) -> list[str]:
-        flags = list(self._option_string_actions)
+    def _typed(self) -> Parser:
+        """The parser of the noun, verb or job that was typed: the innermost that left something over."""
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):
                 for parser in action.choices.values():
-                    flags += parser._option_string_actions
-        return sorted(set(flags))
+                    if isinstance(parser, Parser) and parser._left_over:
+                        return parser._typed()
+        return self
+
+    def _flags(self) -> list[str]:
+        """Its flags, and those of its verbs."""
+        flags = set(self._option_string_actions)
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                flags.update(*(parser._flags() for parser in action.choices.values()))
+        return sorted(flags)

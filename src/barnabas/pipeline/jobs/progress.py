@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["JobFailedError", "Progress", "plain_failure", "run_to_end"]
 
 _PLAIN_EVERY_S = 5.0
+_LOST = "archive and mirror go on with what is there with --accept-loss; or begin again in another directory"
+"""What a job can do where records were deleted before they were read: it has no options of Spark."""
 
 
 class JobFailedError(BarnabasError):
@@ -185,4 +187,6 @@ def plain_failure(error: BaseException, again: str) -> BarnabasError:
     first = [line for line in text.splitlines() if line.strip()][:1]
     reason = (ours or caused or first or [type(error).__name__])[-1].strip()
     advice = re.findall(r"^next: (.+)$", text, re.MULTILINE) if ours else []
+    if advice and "failOnDataLoss" in advice[-1]:
+        return JobFailedError(reason, next_step=_LOST)
     return JobFailedError(reason, next_step=advice[-1].strip() if advice else again)

@@ -66,7 +66,7 @@ def now_ms() -> int:
 class JobReport:
     """`with JobReport(bootstrap, "archive-flights", "archive", progress) as report:` a job with `report.heard`.
 
-    A cluster that does not take its reports does not stop the job: it is said once.
+    A cluster that does not take its reports does not stop the job: it is said once, when the job does get on.
     """
 
     def __init__(
@@ -87,7 +87,8 @@ class JobReport:
         self.status = JobStatus(name, job, "running", 0, 0, 0.0, process, began, began)
         self._topic = JobsTopic(bootstrap, security, timeout)
         self._told = 0.0
-        self._mute = False
+        self._not_taken: BarnabasError | None = None
+        self._said_so = False
 
     def __enter__(self) -> JobReport:
         self._attempt(self._topic.make)
@@ -106,6 +107,8 @@ class JobReport:
         self._tell()
         if self.stopped:
             self._attempt(self._forget_stop)
+        if error is None:
+            self._say_what_was_not_taken()
         self._topic.close()
 
     def heard(self, rows: int, lag: int) -> bool:
@@ -114,6 +117,7 @@ class JobReport:
         if time.monotonic() - self._told >= self.look_every_s:
             self._tell()
             self._attempt(self._look)
+        self._say_what_was_not_taken()
         return self.stopped
 
     def _tell(self) -> None:
@@ -128,13 +132,18 @@ class JobReport:
         self._topic.send(f"{_STOP}{self.status.name}", None)
 
     def _attempt(self, action: Any) -> None:
-        if self._mute:
+        if self._not_taken is not None:
             return
         try:
             action()
         except BarnabasError as error:
-            self._mute = True
-            self.progress.say(f"the job goes on, but reports nothing to {TOPIC}: {error}")
+            self._not_taken = error
+
+    def _say_what_was_not_taken(self) -> None:
+        """Of a job that fails its own error is enough: mostly for the same reason."""
+        if self._not_taken is not None and not self._said_so:
+            self._said_so = True
+            self.progress.say(f"the job goes on, but reports nothing to {TOPIC}: {self._not_taken}")
 
 
 def read_jobs(bootstrap: str, *, security: SecurityOptions = None, timeout: float = 10.0) -> list[JobStatus]:

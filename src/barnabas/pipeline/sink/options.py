@@ -66,6 +66,11 @@ _NO_EFFECT = frozenset(
 _SPARKS_OWN = ("path", "queryName", "includeHeaders")
 """Spark hands these to every sink."""
 _REFUSED = {
+    **{
+        name: f'it is a column of the rows, as in Spark\'s own sink: .selectExpr("*", "{example} AS {name}")'
+        for name, example in (("partition", "7"), ("key", "'k'"), ("timestamp", "now()"))
+    },
+    "headers": "it is a column of the rows, as in Spark's own sink; read with includeHeaders=true it is there",
     "kafka.transactional.id": "each worker has one of its own, which begins with barnabas-sink-",
     "kafka.key.serializer": "keys are binary or strings already",
     "kafka.value.serializer": "values are binary or strings, or structs with valueFormat",

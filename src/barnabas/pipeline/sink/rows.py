@@ -28,6 +28,10 @@ _TYPES = {
     "headers": ("array<struct<key:string,value:binary>>",),
 }
 _STRUCT = 'make a struct of the columns: selectExpr("struct(*) AS value")'
+_MAP = (
+    "make an array of it: transform(map_entries(headers), "
+    "one -> struct(one.key AS key, CAST(one.value AS BINARY) AS value)) AS headers"
+)
 _ORIGIN = {"offset": ("bigint",)}
 
 
@@ -53,7 +57,9 @@ def check_columns(
         if type_ not in types[name] and not (structs and name == "value"):
             raise ConfigError(
                 f"the column {name} is {type_}, not {' or '.join(types[name])}",
-                next_step=f"cast it: CAST({name} AS {types[name][0].upper()})",
+                next_step=_MAP
+                if (name, type_[:4]) == ("headers", "map<")
+                else f"cast it: {_cast(name, types[name][0])}",
             )
     if "value" not in found:
         raise ConfigError(
@@ -64,6 +70,10 @@ def check_columns(
         raise ConfigError(
             "nothing says where the rows go", next_step='give .option("topic", ...) or a column topic'
         )
+
+
+def _cast(name: str, type_: str) -> str:
+    return f"CAST({name} AS {type_.upper() if type_.isalpha() else type_})"
 
 
 def rows_of(batches: Iterable[pa.RecordBatch], topic: str | None) -> Iterator[Row]:
