@@ -11,6 +11,7 @@ from tests.client.fake_broker import CLOSE, FakeBroker
 from tests.patience import PATIENCE_S
 
 from barnabas.client.cluster import Cluster
+from barnabas.client.consumer import Consumer
 from barnabas.client.fetching import RawBatch, Visible, fetch_range
 from barnabas.client.offsets import list_offsets
 from barnabas.client.producer import Producer
@@ -183,6 +184,54 @@ def test_bytes_that_are_no_batch_are_an_error(broker: FakeBroker) -> None:
     broker.on(FetchRequest, cut)
     with pytest.raises(CorruptRecordError, match="no whole record batch"):
         list(fetch_range(broker.address, "t", 0, 0, 30))
+
+
+def serve_with_a_flipped_bit(broker: FakeBroker, byte: int, bit: int) -> None:
+    """The bytes of the log from the batch of an offset on; a bit of the fifth one, at offset 12, is another."""
+    log = broker.partitions["t", 0]
+    at = [position for position, _ in batches(log)]
+    damaged = bytearray(log)
+    damaged[at[4] + byte] ^= bit
+
+    def fetched(request: FetchRequest) -> FetchResponse:
+        first = at[request.topics[0].partitions[0].fetch_offset // 3]
+        data = PartitionData(partition_index=0, high_watermark=30, records=bytes(damaged[first:]))
+        topic = FetchableTopicResponse(topic="t", topic_id=broker.topics["t"], partitions=[data])
+        return FetchResponse(responses=[topic])
+
+    broker.on(FetchRequest, fetched)
+
+
+def test_bytes_behind_good_batches_that_are_no_batch_are_named_by_their_offset(broker: FakeBroker) -> None:
+    serve_with_a_flipped_bit(broker, 16, 5)  # (the magic byte)
+    reader = fetch_range(broker.address, "t", 0, 0, 30)
+    found = [next(reader) for _ in range(4)]
+    assert offsets(found) == list(range(12)), "what stands before it is read"
+    with pytest.raises(CorruptRecordError, match=r"t-0: there is no batch at offset 12: .*magic 7") as caught:
+        next(reader)
+    assert "barnabas log verify" in (caught.value.next_step or "")
+
+
+@pytest.mark.parametrize(
+    ("byte", "bit", "said"),
+    [
+        (2, 1, "t-0: a batch says that it has offsets .* and the log ends at 30"),
+        (7, 1, "t-0: a batch says that it has offsets 15 to 17, and the one before ends at 15"),
+        (7, 4, "t-0: a batch says that it has offsets 8 to 10, and the one before ends at 11"),
+    ],
+)
+def test_a_batch_that_lies_about_its_offset_leads_nobody_past_records(
+    broker: FakeBroker, byte: int, bit: int, said: str
+) -> None:
+    """Its base offset is the one thing that no CRC covers."""
+    serve_with_a_flipped_bit(broker, byte, bit)
+    with pytest.raises(CorruptRecordError, match=said):
+        list(fetch_range(broker.address, "t", 0, 0, 30))
+    with (
+        pytest.raises(CorruptRecordError, match=said),
+        Consumer(broker.address, "t", start="earliest", idle=PATIENCE_S) as consumer,
+    ):
+        list(consumer)
 
 
 # -- what may be seen ----------------------------------------------------------------------------

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from barnabas.client.fetching import Visible, aborted_of
+from barnabas.client.fetching import Visible, aborted_of, whole_batches
 from barnabas.errors import BarnabasError, CorruptRecordError, ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, Offset, TopicId, TopicPartition
-from barnabas.wire.records import Record, batches, check_crc, read_records
+from barnabas.wire.records import Record, check_crc, read_records
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 
 __all__ = ["FetchErrors", "FetchLimits", "Fetched", "decode", "fetch_request", "read_answer"]
@@ -117,23 +117,25 @@ def _judge(target: TopicPartition, asked: Offset, data: Any) -> Fetched:
         error = KafkaError(ErrorCode(data.error_code), f"fetching {target} at offset {asked}")
         return Fetched(target, asked, [], asked, data.high_watermark, error)
     try:
-        records, following = decode(memoryview(data.records), target, asked, Visible(aborted_of(data)))
+        visible = Visible(aborted_of(data))
+        records, following = decode(memoryview(data.records), target, asked, visible, data.high_watermark)
     except CorruptRecordError as corrupt:
         return Fetched(target, asked, [], asked, data.high_watermark, corrupt)
     return Fetched(target, asked, records, following, data.high_watermark)
 
 
 def decode(
-    buffer: memoryview, target: TopicPartition, offset: Offset, visible: Visible
+    buffer: memoryview, target: TopicPartition, offset: Offset, visible: Visible, end: Offset = -1
 ) -> tuple[list[Record], Offset]:
     """`decode(records, target, 42, Visible())` -> (records from 42 on, offset after the last batch).
 
     What stands before a batch that cannot be read is handed out first.  Raises CorruptRecordError when the
-    first batch is such a one: its CRC does not match, or its records are not what their lengths say.
+    first batch is such a one: its CRC does not match, or its records are not what their lengths say; and where
+    batches lie about their offsets (`end`: the high watermark, -1 if unknown).
     """
     found: list[Record] = []
     following = offset
-    for at, header in batches(buffer):
+    for at, header in whole_batches(target, buffer, offset, end):
         try:
             if not check_crc(buffer, at, header):
                 raise CorruptRecordError(f"the batch at offset {header.base_offset} does not match its CRC")

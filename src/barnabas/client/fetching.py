@@ -2,7 +2,8 @@
 
 `fetch_range` is what the pipeline's tasks run: whole record batches with their CRC checked, in order,
 control batches and (read committed) aborted ones left out, the next fetch already under way while the
-caller works on what it has.  `Visible` decides which batches may be seen; the consumer uses it too.
+caller works on what it has.  `Visible` decides which batches may
+be seen, `whole_batches` whether they are any; the consumer uses both, too.
 """
 
 from __future__ import annotations
@@ -18,11 +19,20 @@ from barnabas.client.metadata import FIRST_PAUSE, LONGEST_PAUSE
 from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, isolation_level
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, NodeId, Offset, Uuid
+from barnabas.ports import Buffer
 from barnabas.wire.control import ControlType, read_control
 from barnabas.wire.records import BatchHeader, batches, check_crc, read_records
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 
-__all__ = ["READ_COMMITTED", "READ_UNCOMMITTED", "RawBatch", "Visible", "fetch_range", "isolation_level"]
+__all__ = [
+    "READ_COMMITTED",
+    "READ_UNCOMMITTED",
+    "RawBatch",
+    "Visible",
+    "fetch_range",
+    "isolation_level",
+    "whole_batches",
+]
 
 _WAIT_MS = 500
 _LEAST_BYTES = 64 << 10
@@ -140,7 +150,7 @@ def fetch_range(
         while position < end and not (stop is not None and stop()):
             data = reader.take(position)
             records = memoryview(data.records or b"")
-            found = list(batches(records))
+            found = whole_batches(f"{topic}-{partition}", records, position, data.high_watermark)
             if not found:
                 reader.no_progress(position, end, data, len(records))
                 continue
@@ -156,7 +166,7 @@ def fetch_range(
                 if verify and not check_crc(raw, 0, header):
                     raise CorruptRecordError(
                         f"{topic}-{partition}: the batch at {header.base_offset} does not match its CRC",
-                        next_step="fetch again; if it stays so, run `barnabas log verify` on the leader",
+                        next_step=_VERIFY,
                     )
                 seen = visible.sees(raw, 0, header)
                 if seen and header.last_offset >= before:
@@ -165,6 +175,40 @@ def fetch_range(
                     )
     finally:
         reader.close(also_cluster=not isinstance(where, Cluster))
+
+
+_VERIFY = "fetch again; if it stays so, run `barnabas log verify` on the leader"
+
+
+def whole_batches(
+    target: object, records: Buffer, asked: Offset, end: Offset
+) -> list[tuple[int, BatchHeader]]:
+    """The whole batches in what a fetch at offset `asked` brought; `end` is the high watermark, -1 if unknown.
+
+    No CRC covers the base offset of a batch: that it is damaged shows by its neighbours alone.  Taken as it is, it
+    would lead the reader past records.  Batches before bytes that are none come first.  Raises CorruptRecordError.
+    """
+    found: list[tuple[int, BatchHeader]] = []
+    last = -1
+    try:
+        for at, header in batches(records):
+            found.append((at, header))
+            if header.base_offset <= last or 0 <= end <= header.last_offset:
+                break
+            last = header.last_offset
+        else:
+            return found
+    except CorruptRecordError as error:
+        if found:
+            return found
+        raise CorruptRecordError(
+            f"{target}: there is no batch at offset {asked}: {error.message}", next_step=_VERIFY
+        ) from error
+    limits = f"the one before ends at {last}" if header.base_offset <= last else f"the log ends at {end}"
+    raise CorruptRecordError(
+        f"{target}: a batch says that it has offsets {header.base_offset} to {header.last_offset}, and {limits}",
+        next_step=_VERIFY,
+    )
 
 
 class _RangeReader:
@@ -275,7 +319,8 @@ class _RangeReader:
         if size:
             raise CorruptRecordError(
                 f"{self._topic}-{self._partition}: the broker sent {size} bytes at offset {position} "
-                "that are no whole record batch"
+                "that are no whole record batch",
+                next_step=_VERIFY,
             )
         if time.monotonic() - self._progress >= self._timeout:
             readable = data.last_stable_offset if self._isolation else data.high_watermark
@@ -335,6 +380,11 @@ class _RangeReader:
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no answer for {self._topic}-{self._partition}"
             )
         data = response.responses[0].partitions[0]
+        if data.error_code == ErrorCode.CORRUPT_MESSAGE:
+            raise CorruptRecordError(
+                f"{self._topic}-{self._partition}: the leader finds no batch at offset {offset} in its log",
+                next_step=_VERIFY,
+            )
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             known = data.log_start_offset >= 0
             there = f": it begins at {data.log_start_offset}, ends at {data.high_watermark}" if known else ""
