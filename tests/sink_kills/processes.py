@@ -28,7 +28,7 @@ def of_the_query(roots: Sequence[int]) -> dict[str, list[int]]:
         process = left.pop()
         left += parents.get(process, ())
         command = commands.get(process, "")
-        if "pyspark.daemon" in command:
+        if "pyspark.daemon" in command or "barnabas.pipeline.worker_daemon" in command:
             found["worker"].append(process)
         elif "org.apache.spark.deploy.SparkSubmit" in command:
             found["jvm"].append(process)
