@@ -92,7 +92,9 @@ def test_a_stream_is_read_and_written_exactly_once_over_sasl_ssl(
     assert PASSWORD not in "".join(shown) and not any(PASSWORD.encode() in content for content in written)
 
 
-def test_a_wrong_password_fails_at_once_and_is_not_shown(spark: Any, kafka: SecuredKafka) -> None:
+def test_a_wrong_password_fails_at_once_and_is_not_shown(
+    spark: Any, kafka: SecuredKafka, tmp_path: Path
+) -> None:
     wrong = options(kafka, "geheim-0815")
 
     def read() -> None:
@@ -102,7 +104,12 @@ def test_a_wrong_password_fails_at_once_and_is_not_shown(spark: Any, kafka: Secu
         rows = spark.range(3).selectExpr("CAST(id AS STRING) AS value")
         rows.write.format("barnabas").options(**wrong, topic="out").mode("append").save()
 
-    for talk in (read, write):
+    def follow() -> None:
+        rows = spark.readStream.format("barnabas").options(**wrong, subscribe="in").load()
+        stream = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        stream.trigger(availableNow=True).start().awaitTermination()
+
+    for talk in (read, write, follow):
         with pytest.raises(Exception) as caught:
             late.retry(talk)
         said = f"{caught.value} {caught.value.__cause__}"
