@@ -5,8 +5,9 @@
   sink     a copy of a topic in micro-batches: exactly once, at least once, and Spark's own sink
   commit   micro-batches of 100 rows: what one takes
 
-Both read the same topics of one broker, Barnabas or (--apache) Apache Kafka 4.3.1.  The first round warms both and
-does not count; of the others the median does.
+Both read the same topics of one broker, Barnabas or (--apache) Apache Kafka 4.3.1.  The first
+rounds warm Java's compiler and do not count (five where CPU is compared, else one); of the others the least of each
+side does.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -37,6 +37,8 @@ BEGIN, END = (
     "<!-- begin: written by make bench ARGS=spark -->",
     "<!-- end: written by make bench ARGS=spark -->",
 )
+WARM = 5
+"""Rounds of a read after which its CPU stands still."""
 Line = tuple[str, str, str, str]
 """What, ours, Spark's connector, ratio."""
 
@@ -106,7 +108,7 @@ class Comparison:
         for size, codec in CELLS:
             rows = int((2_000_000 if size == 100 else 400_000) * self.scale)
             topic = self.filled(f"source-{size}-{codec}", rows, size, codec)
-            took = self.in_turn(self.reads(topic))
+            took = self.in_turn(self.reads(topic), warm=WARM)
             ours, stock = took[OURS], took[STOCK]
             what = f"source, {size} B, {codec}"
             yield _line(f"{what}: rows/s", rows / ours[0], rows / stock[0])
@@ -186,17 +188,19 @@ class Comparison:
         ways = ("exactly-once", "at-least-once", STOCK)
         return {way: partial(copy, way) for way in ways}
 
-    def in_turn(self, ways: dict[str, Callable[[], float | None]]) -> dict[str, tuple[float, float]]:
-        """Median seconds and CPU seconds of each way; one may say its own seconds."""
+    def in_turn(
+        self, ways: dict[str, Callable[[], float | None]], *, warm: int = 1
+    ) -> dict[str, tuple[float, float]]:
+        """Least seconds and CPU seconds of each way; one may say its own seconds."""
         found: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
-        for _ in range(self.rounds + 1):
+        for _ in range(warm + self.rounds):
             for way, run in ways.items():
                 cpu, begun = self.cpu(), time.monotonic()
                 said = run()
                 seconds = time.monotonic() - begun if said is None else said
                 found[way].append((seconds, self.cpu() - cpu))
         return {
-            way: (statistics.median(s for s, _ in runs[1:]), statistics.median(c for _, c in runs[1:]))
+            way: (min(s for s, _ in runs[warm:]), min(c for _, c in runs[warm:]))
             for way, runs in found.items()
         }
 

@@ -31,7 +31,8 @@ BATCH_OVERHEAD = 61
 """Bytes of a batch before its records."""
 LARGEST_BATCH = 1 << 30
 """What one batch may be decompressed to; beyond it, it is taken for a bomb."""
-ENOUGH_BYTES = 4 << 20
+ENOUGH_BYTES = 15 << 17
+"""What Spark's JVM then has in one piece of memory is below the 4 MiB that its allocator keeps for the next one."""
 ENOUGH_ROWS = 128 * 1024
 SHORT = 8
 """Values of so many bytes on average, as keys have them, are as cheap to gather byte by byte."""
@@ -174,7 +175,7 @@ class ArrowDecoder:
 def arrow_batches(
     decoder: ArrowDecoder, batches: Iterable[tuple[Buffer, BatchHeader]]
 ) -> Iterator[pa.RecordBatch]:
-    """Feed whole batches to a decoder; yields Arrow batches of about 4 MiB or 131,072 rows."""
+    """Feed whole batches to a decoder; yields Arrow batches of about 2 MiB or 131,072 rows."""
     for batch, header in batches:
         decoder.add(batch, header)
         if decoder.full and (rows := decoder.take()) is not None:
