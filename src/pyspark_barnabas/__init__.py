@@ -7,5 +7,8 @@ With `barnabas[spark]` installed, `spark.readStream.format("barnabas")` works wi
 from __future__ import annotations
 
 from barnabas.pipeline.source import BarnabasSource as DefaultSource
+from barnabas.pipeline.worker_heap import settle
 
 __all__ = ["DefaultSource"]
+
+settle()  # Spark looks for data sources in a worker like those that plan

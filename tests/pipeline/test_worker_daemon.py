@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO
 
 import pytest
@@ -31,12 +32,27 @@ def folder() -> Iterator[str]:
         yield name
 
 
-def said_after_a_closed_line(daemon: str, folder: str) -> str:
-    """What a daemon prints when a worker was started, and the line to it is closed without a task."""
+PLANS = """
+from barnabas.pipeline.worker_heap import settle
+
+def main(asked, answered):
+    if asked.read(1) == b"p":
+        if {settles}:
+            settle()
+        answered.write(b"a")
+    else:
+        answered.write(b"EOFError")
+"""
+"""A program like those of Spark's that plan: it is asked, answers, and is asked again; here by one byte."""
+
+
+def said_after_a_closed_line(daemon: str, folder: str, *, program: str = "pyspark.worker") -> str:
+    """What a daemon prints when a worker was started, was asked if it plans, and the line to it is closed."""
     spark = {"PYTHON_UNIX_DOMAIN_ENABLED": "true", "PYTHON_WORKER_FACTORY_SOCK_DIR": folder}
     spark |= {"PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE": "1", "SPARK_REUSE_WORKER": "1"}
+    spark["PYTHONPATH"] = os.pathsep.join([folder, *sys.path])
     with subprocess.Popen(
-        [sys.executable, "-m", daemon, "pyspark.worker"],
+        [sys.executable, "-m", daemon, program],
         env=os.environ | spark,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -46,7 +62,11 @@ def said_after_a_closed_line(daemon: str, folder: str) -> str:
         path = sized(process.stdout)
         with socket.socket(socket.AF_UNIX) as line:
             line.connect(path)
+            if program != "pyspark.worker":
+                line.sendall(b"p")
             worker = os.pidfd_open(*struct.unpack(">i", line.recv(4, socket.MSG_WAITALL)))
+            if program != "pyspark.worker":
+                assert line.recv(1) == b"a"
         ended, _, _ = select.select([worker], [], [], 60)
         os.close(worker)
         assert ended, "a worker without a line ends"
@@ -60,3 +80,12 @@ def test_a_line_that_spark_closes_is_no_news(folder: str) -> None:
 def test_sparks_own_daemon_prints_a_traceback_for_it(folder: str) -> None:
     """So that ours may go once Spark's does not."""
     assert "BrokenPipeError" in said_after_a_closed_line("pyspark.daemon", folder)
+
+
+@pytest.mark.parametrize(("settles", "said"), [(True, False), (False, True)])
+def test_sparks_own_daemon_is_silent_where_our_code_has_planned(
+    folder: str, *, settles: bool, said: bool
+) -> None:
+    (Path(folder) / "pyspark_plans.py").write_text(PLANS.replace("{settles}", str(settles)))
+    heard = said_after_a_closed_line("pyspark.daemon", folder, program="pyspark_plans")
+    assert ("BrokenPipeError" in heard) == said and (said or heard == "")

@@ -32,7 +32,7 @@ BATCH_OVERHEAD = 61
 LARGEST_BATCH = 1 << 30
 """What one batch may be decompressed to; beyond it, it is taken for a bomb."""
 ENOUGH_BYTES = 15 << 17
-"""What Spark's JVM then has in one piece of memory is below the 4 MiB that its allocator keeps for the next one."""
+"""Below the 4 MiB of memory that the allocator of Spark's JVM keeps for the next Arrow batch."""
 ENOUGH_ROWS = 128 * 1024
 SHORT = 8
 """Values of so many bytes on average, as keys have them, are as cheap to gather byte by byte."""

@@ -121,6 +121,7 @@ class BarnabasSource(DataSource):
 
     def checked(self, schema: StructType, *, streaming: bool) -> SourceOptions:
         """The options, read and checked, with the struct that Spark has read out of valueSchema."""
+        settle()
         options = SourceOptions.parse(self.options, streaming=streaming)
         if options.values is None:
             return options

@@ -1,34 +1,47 @@
 """Spark's daemon of Python workers, which says nothing when Spark closes the line to a worker.
 
-`session()` gives it to a local Spark (spark.python.daemon.module).  Spark closes lines of workers that had
-nothing to do for a minute, and all at its end.  On a Unix socket, which costs less than TCP, the worker's last
-words then meet a closed line at once, and Spark's own daemon prints a traceback of BrokenPipeError for each.
+Spark closes lines of workers that had nothing to do for a minute, and all at its end.  On a Unix socket, which
+costs less than TCP, the worker's last words then meet a closed line at once, and Spark's own daemon prints a
+traceback of BrokenPipeError for each.
+
+`session()` gives this daemon to a local Spark (spark.python.daemon.module).  Workers that plan are always kept by
+Spark's own: there our code asks for silence when it is called (`worker_heap.settle`).
 """
 
 from __future__ import annotations
 
 import socket
+from types import ModuleType
 
 from pyspark import daemon
 
-__all__ = ["main", "quietly"]
+__all__ = ["keep_quiet", "main"]
 
 _GONE = 1
 """What a worker returns that will not be used again."""
-_worker = daemon.worker
 
 
-def quietly(sock: socket.socket, authenticated: bool) -> int:
-    """What a worker does until Spark closes its line: one use after the other."""
-    try:
-        return _worker(sock, authenticated)
-    except BrokenPipeError:
-        return _GONE
+def keep_quiet(of: ModuleType) -> None:
+    """Let workers of a daemon, the module that runs in it, end without a word.
+
+    In a worker it counts from its next use on.
+    """
+    worker = of.worker
+    if worker.__module__ == __name__:
+        return
+
+    def quiet(sock: socket.socket, authenticated: bool) -> int:
+        try:
+            return int(worker(sock, authenticated))
+        except BrokenPipeError:
+            return _GONE
+
+    vars(of)["worker"] = quiet
 
 
 def main() -> None:
     """Keep workers, as `python -m pyspark.daemon MODULE` does."""
-    daemon.worker = quietly
+    keep_quiet(daemon)
     daemon.manager()
 
 

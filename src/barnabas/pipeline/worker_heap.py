@@ -1,6 +1,6 @@
 """What Spark's Python workers do around every task costs more than a small task, unless they are told not to.
 
-Workers that plan (they make a data source, and its reader) are treated like those that run tasks:
+Workers that plan (they make a data source, and its reader or writer) are treated like those that run tasks:
 
 - After it they look for garbage in everything they have (`gc.collect()` in Spark's daemon): 45 ms, with what
   PySpark, pandas and Arrow bring along.  Nearly all of it are modules, which live as long as the process: they
@@ -21,7 +21,9 @@ import re
 import sys
 import zipimport
 
-from pyspark import TaskContext
+from pyspark import TaskContext, daemon
+
+from barnabas.pipeline.worker_daemon import keep_quiet
 
 __all__ = ["settle"]
 
@@ -43,6 +45,9 @@ def settle() -> None:
     """Call it in a task, or in a plan, once its modules are imported.  Does nothing outside of Spark's workers."""
     if TaskContext.get() is None and _DAEMONS.isdisjoint(sys.orig_argv):
         return
+    program = sys.modules["__main__"]
+    if getattr(program.__spec__, "name", None) == daemon.__name__:
+        keep_quiet(program)
     _keep_directories()
     if (use := next(_uses)) > _USES_THAT_IMPORT:
         return

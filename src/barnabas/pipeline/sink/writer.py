@@ -75,6 +75,7 @@ def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> B
 
 def _checked(options: SinkOptions, schema: StructType) -> SinkOptions:
     """The options, for rows of this schema.  Raises ConfigError."""
+    settle()
     values = options.values
     check_columns(schema, options.topic, mapped=options.offset_map is not None, structs=values is not None)
     if values is None:
@@ -225,6 +226,7 @@ class BatchWriter(DataSourceArrowWriter):
             self._end(messages, commit=False)
 
     def _end(self, messages: list[WriterCommitMessage | None], *, commit: bool) -> None:
+        settle()
         if self.name is None:
             return
         driver = _new_driver(self.options, self.name)
