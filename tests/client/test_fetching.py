@@ -212,6 +212,24 @@ def test_bytes_behind_good_batches_that_are_no_batch_are_named_by_their_offset(b
     assert "barnabas log verify" in (caught.value.next_step or "")
 
 
+def test_a_leader_that_cannot_find_its_batch_is_an_error_at_once(broker: FakeBroker) -> None:
+    def damaged(request: FetchRequest) -> FetchResponse:
+        data = PartitionData(partition_index=0, error_code=ErrorCode.CORRUPT_MESSAGE, high_watermark=30)
+        topic = FetchableTopicResponse(topic="t", topic_id=broker.topics["t"], partitions=[data])
+        return FetchResponse(responses=[topic])
+
+    broker.on(FetchRequest, damaged)
+    said = "t-0: the leader finds no batch at offset"
+    with pytest.raises(CorruptRecordError, match=said):
+        list(fetch_range(broker.address, "t", 0, 12, 30))
+    with (
+        pytest.raises(CorruptRecordError, match=said) as caught,
+        Consumer(broker.address, "t", start="earliest", idle=PATIENCE_S) as consumer,
+    ):
+        list(consumer)
+    assert "barnabas log verify" in (caught.value.next_step or "")
+
+
 @pytest.mark.parametrize(
     ("byte", "bit", "said"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from barnabas.client.fetching import Visible, aborted_of, whole_batches
+from barnabas.client.fetching import Visible, aborted_of, no_batch_there, whole_batches
 from barnabas.errors import BarnabasError, CorruptRecordError, ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, Offset, TopicId, TopicPartition
 from barnabas.wire.records import Record, check_crc, read_records
@@ -113,6 +113,9 @@ def read_answer(
 
 def _judge(target: TopicPartition, asked: Offset, data: Any) -> Fetched:
     error: BarnabasError
+    if data.error_code == ErrorCode.CORRUPT_MESSAGE:
+        error = no_batch_there(target, asked)
+        return Fetched(target, asked, [], asked, data.high_watermark, error)
     if data.error_code:
         error = KafkaError(ErrorCode(data.error_code), f"fetching {target} at offset {asked}")
         return Fetched(target, asked, [], asked, data.high_watermark, error)

@@ -31,6 +31,7 @@ __all__ = [
     "Visible",
     "fetch_range",
     "isolation_level",
+    "no_batch_there",
     "whole_batches",
 ]
 
@@ -211,6 +212,12 @@ def whole_batches(
     )
 
 
+def no_batch_there(target: object, offset: Offset) -> CorruptRecordError:
+    """What CORRUPT_MESSAGE means in the answer to a fetch: to ask again would not mend a log."""
+    said = f"{target}: the leader finds no batch at offset {offset} in its log"
+    return CorruptRecordError(said, next_step=_VERIFY)
+
+
 class _RangeReader:
     """One partition's fetches: at most one under way, sent again elsewhere when the leader moved."""
 
@@ -381,10 +388,7 @@ class _RangeReader:
             )
         data = response.responses[0].partitions[0]
         if data.error_code == ErrorCode.CORRUPT_MESSAGE:
-            raise CorruptRecordError(
-                f"{self._topic}-{self._partition}: the leader finds no batch at offset {offset} in its log",
-                next_step=_VERIFY,
-            )
+            raise no_batch_there(f"{self._topic}-{self._partition}", offset)
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             known = data.log_start_offset >= 0
             there = f": it begins at {data.log_start_offset}, ends at {data.high_watermark}" if known else ""
