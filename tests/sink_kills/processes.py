@@ -9,6 +9,9 @@ from pathlib import Path
 
 __all__ = ["kill", "of_the_query"]
 
+DAEMONS = ("pyspark.daemon", "barnabas.pipeline.worker_daemon")
+"""Programs whose children are Python workers; Java's command line names ours, too, as a setting."""
+
 
 def of_the_query(roots: Sequence[int]) -> dict[str, list[int]]:
     """The processes that descend from the first root, its driver, and from others: kind -> process ids."""
@@ -28,7 +31,7 @@ def of_the_query(roots: Sequence[int]) -> dict[str, list[int]]:
         process = left.pop()
         left += parents.get(process, ())
         command = commands.get(process, "")
-        if "pyspark.daemon" in command or "barnabas.pipeline.worker_daemon" in command:
+        if any(f" -m {daemon} " in command for daemon in DAEMONS):
             found["worker"].append(process)
         elif "org.apache.spark.deploy.SparkSubmit" in command:
             found["jvm"].append(process)
