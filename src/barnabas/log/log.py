@@ -267,7 +267,7 @@ class Log(LogState):
         return bool(self.unsynced.files)
 
     def _make_job(self) -> SyncJob:
-        return self.unsynced.job(self.disk, self.path, self.active.file, self.epochs, self.written_end_offset)
+        return self.unsynced.job(self.disk, self.path, self.active, self.epochs, self.written_end_offset)
 
     def finish_sync(self, job: SyncJob) -> None:
         """`job` has run: its records are durable, unless it was refused or the log was cut meanwhile."""
@@ -277,8 +277,11 @@ class Log(LogState):
         if job.refused is not None:
             self.epochs.dirty = True
             unsynced.refused(job, self.path)
-        elif job.generation == unsynced.generation and job.end_offset > self.durable_end_offset:
-            self.durable_end_offset = job.end_offset
+        elif job.generation == unsynced.generation:
+            if job.active is not None:
+                self.active.is_durable(job.active, job.active_bytes)
+            if job.end_offset > self.durable_end_offset:
+                self.durable_end_offset = job.end_offset
 
     def sync(self) -> None:
         """Write and sync, blocking.  Raises StorageError; the log has failed then."""
@@ -338,9 +341,10 @@ class Log(LogState):
             old.seal()
             self.unsynced.paths += old.write_tables()
             self.unsynced.paths.append(self.snapshots.take(base, self.producers.rows()))
-            file = old.file
+            file = old.unsynced_file
             self.add_segment(base, now)
-            self.unsynced.files.append(file)
+            if file is not None:
+                self.unsynced.files.append(file)
             self.snapshots.prune(self.bases)
             if len(self.segments) > _TABLES_KEPT:
                 self.segments[-_TABLES_KEPT - 1].release()

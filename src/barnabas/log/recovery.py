@@ -96,7 +96,10 @@ def load(
     log.producers.expire(now, log.log_start_offset)
     if log.compacted_offset > log.log_end_offset:
         log.forget_compaction()
-    return not clean and _needs_sync(log, recovery_point)
+    needs_sync = not clean and _needs_sync(log, recovery_point)
+    for segment in log.segments[:-1] if needs_sync else log.segments:
+        segment.trust()
+    return needs_sync
 
 
 def _needs_sync(log: LogState, synced: Offset) -> bool:
@@ -342,7 +345,7 @@ def _cut_after(log: LogState, keep: int) -> int:
         gone += _remove_segment(log.drop_last())
     last = log.segments[-1]
     gone += last.file.size() - last.end_position
-    last.file.truncate(last.end_position)
+    last.cut_file(last.end_position)
     return gone
 
 
@@ -355,6 +358,7 @@ def _reread_segment(
     offsets that do not grow, or reach into the next segment, and epochs that fall end the log as well.
     """
     file = segment.file
+    segment.distrust()
     size = file.size()
     segment.start_over()
     count = seen = 0

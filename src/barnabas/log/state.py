@@ -19,7 +19,6 @@ from barnabas.log.producers import ProducerStates
 from barnabas.log.results import Recovery
 from barnabas.log.segments.damage import Damage, clipped, merged, read_damage, write_damage
 from barnabas.log.segments.deletion import DeletedFiles
-from barnabas.log.segments.open_files import SEALED
 from barnabas.log.segments.segment import NEVER, Segment
 from barnabas.log.unsynced import Unsynced
 from barnabas.model import Epoch, Now, Offset, TopicId, TopicPartition
@@ -215,8 +214,6 @@ class LogState:
         segment.create()
         if self.segments and self.segments[-1].base == base:
             self.drop_last()
-        if self.segments:
-            SEALED.used(self.segments[-1])
         self.take_segment(segment)
         self.activate()
         self.unsynced.directory = True
@@ -225,7 +222,7 @@ class LogState:
     def take_segment(self, segment: Segment) -> None:
         """A segment follows the others."""
         if self.segments:
-            self.segments[-1].limit = segment.base
+            self.segments[-1].ended(segment.base)
         self.segments.append(segment)
         self.bases.append(segment.base)
 
@@ -242,7 +239,7 @@ class LogState:
 
     def replace_segments(self, first: int, count: int, other: Segment) -> None:
         """One segment takes the place of `count` from the one at `first` on."""
-        other.limit = self.segments[first + count - 1].limit
+        other.ended(self.segments[first + count - 1].limit)
         self.segments[first : first + count] = [other]
         self.bases[first : first + count] = [other.base]
         self.snapshots.prune(self.bases)

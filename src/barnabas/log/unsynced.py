@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from barnabas.log.epochs import EpochCache
+from barnabas.log.segments.segment_file import SegmentFile
 from barnabas.log.storage.checkpoint import epoch_rows
 from barnabas.log.storage.sync import SyncJob
 from barnabas.model import Offset
@@ -45,13 +46,15 @@ class Unsynced:
         self.parents = [parent_of(path)]
         self.directory = True
 
-    def job(self, disk: Disk, path: str, active: DiskFile, epochs: EpochCache, end: Offset) -> SyncJob:
-        """A sync of all of it and of what is written to `active`, up to `end`; nothing is due then."""
+    def job(self, disk: Disk, path: str, last: SegmentFile, epochs: EpochCache, end: Offset) -> SyncJob:
+        """A sync of all of it and of what is written to the last segment, up to `end`; nothing is due then."""
+        active = last.unsynced_file
         job = SyncJob(
             disk,
             path,
-            files=[*self.files, active],
-            paths=self.paths,
+            files=[*self.files, active] if active is not None else self.files,
+            active=active,
+            paths=self.paths if active is not None or last.end_position else [*self.paths, last.path(".log")],
             directories=[path] * self.directory + self.parents,
             epochs=epoch_rows(epochs.entries()) if epochs.dirty else None,
             end_offset=end,
@@ -64,7 +67,7 @@ class Unsynced:
 
     def refused(self, job: SyncJob, path: str) -> None:
         """There was no room for a sync: all of it is due again."""
-        self.files = [*job.files[:-1], *self.files]
+        self.files = [*(file for file in job.files if file is not job.active), *self.files]
         self.paths = [*job.paths, *self.paths]
         self.parents += [one for one in job.directories if one != path]
         self.directory |= path in job.directories

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from ipaddress import ip_address
 
+from barnabas.cli.doctor.descriptors import examine_descriptors
 from barnabas.cli.doctor.findings import Findings
 from barnabas.cli.doctor.line import Address, dial
 from barnabas.client.blocking import BlockingConnection
@@ -155,8 +157,11 @@ def examine_cluster(address: Address, security: Security, found: Findings) -> No
         found.fail("cluster", ErrorCode(answer.error_code).name, "see the node's log")
         return
     found.ok("cluster", f"id {answer.cluster_id}, brokers: {len(answer.brokers)}")
+    hosted = Counter(node for topic in topics for one in topic.partitions for node in one.replica_nodes)
     for broker in list(answer.brokers)[:_MOST_TRIED]:
-        _examine_advertised(broker.broker_id, Address(broker.host, broker.port, address.timeout), found)
+        at = Address(broker.host, broker.port, address.timeout)
+        if _examine_advertised(broker.broker_id, at, found):
+            examine_descriptors(broker.broker_id, at, hosted[broker.broker_id], found)
     operations = answer.cluster_authorized_operations
     shown = [topic for topic in topics if topic.error_code == ErrorCode.NONE]
     if shown:
@@ -188,7 +193,7 @@ def is_this_machine(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def _examine_advertised(number: int, told: Address, found: Findings) -> None:
+def _examine_advertised(number: int, told: Address, found: Findings) -> bool:
     check = f"broker {number}"
     try:
         dial(told).close()
@@ -199,5 +204,6 @@ def _examine_advertised(number: int, told: Address, found: Findings) -> None:
             f"it sends clients to {told}, where it cannot be reached from here ({why})",
             "set advertised.listeners of that broker to an address that clients reach",
         )
-    else:
-        found.ok(check, f"{told} can be reached")
+        return False
+    found.ok(check, f"{told} can be reached")
+    return True

@@ -15,11 +15,11 @@ from typing import Final
 from barnabas.errors import CorruptRecordError
 from barnabas.log.segments.index import OFFSET_ROW, TIME_ROW, OffsetIndex, TimeIndex, write_behind
 from barnabas.log.segments.names import file_name
-from barnabas.log.segments.open_files import SEALED
 from barnabas.log.segments.scan import headers_of
+from barnabas.log.segments.segment_file import MAX_OFFSET, SegmentFile
 from barnabas.log.segments.transactions import TransactionIndex
 from barnabas.model import NO_OFFSET, NO_TIMESTAMP, Offset
-from barnabas.ports import Disk, DiskFile
+from barnabas.ports import Disk
 from barnabas.wire.records import BatchHeader
 
 __all__ = ["MAX_OFFSET", "NEVER", "Segment"]
@@ -29,35 +29,27 @@ NEVER: Final = 1 << 62
 _INT32_MAX = 0x7FFFFFFF
 _HINTS_KEPT = 64
 _ROWS_TRIED = 64
-MAX_OFFSET: Final = (1 << 63) - 1
 _KINDS = (".log", ".index", ".timeindex", ".txnindex")
 
 
-class Segment:
+class Segment(SegmentFile):
     """The records from `base` on, up to the base of the next segment."""
 
     __slots__ = (
-        "_file",
         "_hints",
         "_index",
         "_time_index",
         "_transactions",
-        "base",
         "byte_limit",
         "created_ms",
-        "directory",
-        "disk",
-        "end_position",
         "first_timestamp",
         "index_interval",
         "last_index_position",
-        "limit",
         "max_rows",
         "max_timestamp",
         "max_timestamp_offset",
         "roll_after_ms",
         "roll_at",
-        "suffix",
     )
 
     def __init__(
@@ -70,16 +62,8 @@ class Segment:
         suffix: str = "",
         index_interval: int = 4096,
     ) -> None:
-        self.disk = disk
-        self.directory = directory
-        self.base = base
-        self.suffix = suffix
-        """An additional suffix of its files' names; "" once it is part of a log."""
+        super().__init__(disk, directory, base, suffix)
         self.created_ms = created_ms
-        self.limit: Offset = MAX_OFFSET
-        """Where the next segment begins: all its offsets are smaller."""
-        self.end_position = 0
-        """Bytes appended, including those not written yet."""
         self.last_index_position = 0
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset: Offset = NO_OFFSET
@@ -93,16 +77,12 @@ class Segment:
         self.max_rows = _INT32_MAX
         self._hints: dict[Offset, int] = {}
         """Where batches begin at which a reader stopped and will continue."""
-        self._file: DiskFile | None = None
         self._index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._transactions: TransactionIndex | None = None
 
     def __repr__(self) -> str:
         return f"<Segment {self.base} size={self.end_position} max_timestamp={self.max_timestamp}>"
-
-    def path(self, suffix: str) -> str:
-        return f"{self.directory}/{self.base:020d}{suffix}{self.suffix}"
 
     def moved(self, directory: str) -> None:
         """Its directory has another name; open files stay open."""
@@ -120,8 +100,7 @@ class Segment:
 
     def create(self) -> None:
         """Make an empty segment (the caller makes the directory entry durable)."""
-        self._file = self.disk.open(self.path(".log"), create=True)
-        self._file.truncate(0)
+        self.create_file()
         for suffix in (".index", ".timeindex", ".txnindex"):
             if self.disk.exists(self.path(suffix)):
                 self.disk.remove(self.path(suffix))
@@ -141,20 +120,6 @@ class Segment:
         self.last_index_position = 0
         self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, NO_OFFSET
         self.first_timestamp = NO_TIMESTAMP
-
-    @property
-    def file(self) -> DiskFile:
-        file = self._file
-        if file is None:
-            file = self._file = self.disk.open(self.path(".log"))
-            SEALED.used(self)  # which may let go of any file, in any thread
-        return file
-
-    def grow(self) -> None:
-        """It is the last one of its log: it has no limit, and its file stays open."""
-        self.limit = MAX_OFFSET
-        self._file = self.file
-        SEALED.forget(self)
 
     @property
     def index(self) -> OffsetIndex:
@@ -449,7 +414,7 @@ class Segment:
                 break
             position = at + header.size
         self._hints.clear()
-        self.file.truncate(position)
+        self.cut_file(position)
         self.end_position = position
         relative = offset - self.base
         self.index.truncate(relative)
@@ -489,12 +454,3 @@ class Segment:
             self._index = None
         if self._time_index is not None and self._time_index.written == len(self._time_index):
             self._time_index = None
-
-    def drop_file(self) -> None:  # senders that use it may continue
-        self._file = None
-
-    def close(self) -> None:
-        SEALED.forget(self)
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()

@@ -41,6 +41,7 @@ class Opening:
         yield
         try:
             self.log = yield from self._steps
+            self.log.active.rest()
         except StorageError as error:
             self.error = error
 
@@ -60,3 +61,4 @@ class Settling:
     def run(self) -> None:
         """Write what is to be synced.  Raises StorageError."""
         self.job = self.log.settle()
+        self.log.active.rest()

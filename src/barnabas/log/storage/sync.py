@@ -24,6 +24,8 @@ class SyncJob:
         "_cancelled",
         "_disk",
         "_epochs",
+        "active",
+        "active_bytes",
         "directories",
         "end_offset",
         "files",
@@ -39,6 +41,7 @@ class SyncJob:
         path: str,
         *,
         files: list[DiskFile],
+        active: DiskFile | None,
         paths: list[str],
         directories: Sequence[str],
         epochs: bytes | None,
@@ -51,6 +54,10 @@ class SyncJob:
         self.generation = generation
         self._disk = disk
         self.files = files
+        self.active = active
+        """That of `files` which is the last segment's."""
+        self.active_bytes = 0 if active is None else active.size()
+        """Bytes in it that are synced."""
         self.paths = paths
         self.directories = directories
         self._epochs = epochs

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.config import Config
 from barnabas.errors import BarnabasError
-from barnabas.log.segments.open_files import SEALED
+from barnabas.log.segments.open_files import SEALED, descriptors_for, enough_for
 from barnabas.server.loop.collector import Collector
 from barnabas.server.loop.system import most_descriptors, raise_descriptor_limit
 from barnabas.server.node.process import Node
@@ -102,6 +102,7 @@ async def _run(
         return 0
     starting.result()
     collector.settle()
+    _look_at_descriptors(node)
     if on_ready is not None:
         on_ready(node)
     failing = asyncio.ensure_future(node.failed.wait())
@@ -110,6 +111,20 @@ async def _run(
         waiting.cancel()
     await node.stop()
     return 0 if node.failure is None else 1
+
+
+def _look_at_descriptors(node: Node) -> None:
+    """Say so if not every partition of this node can have a file open at the same time."""
+    broker = node.broker
+    partitions = 0 if broker is None else sum(1 for _ in broker.logs.all_logs())
+    if not enough_for(partitions, most_descriptors()):
+        wanted = descriptors_for(partitions)
+        events.emit(
+            events.DESCRIPTORS_LOW,
+            limit=most_descriptors(),
+            partitions=partitions,
+            next=f"LimitNOFILE={wanted} in its systemd unit, or ulimit -n {wanted} where it is started",
+        )
 
 
 async def _start(node: Node, config: Config, first: FirstStart | None) -> None:

@@ -185,6 +185,11 @@ DESCRIPTORS_SHORT = register(
     _E,
     "a file could not be opened, because too many are open (raise ulimit -n); the node tries again",
 )
+DESCRIPTORS_LOW = register(
+    "node.descriptors-low",
+    _W,
+    "this process may have fewer files open than its partitions want: it opens and closes theirs again and again",
+)
 LOOP_LATE = register("node.loop-late", _W, "one step of the event loop took too long")
 DIRECTORY_OFFLINE = register("log.directory-offline", _E, "a log directory went offline for good")
 DISK_FULL = register("log.disk-full", _E, "a volume is nearly full: records are refused until there is room")
