@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -100,3 +101,32 @@ def test_sparks_workers_speak_by_sockets_of_this_user_where_their_paths_fit(
         made = list(folder.iterdir())
         assert len(made) == used, "no folder where none is used"
         assert all(path.stat().st_mode & 0o777 == 0o700 for path in made)
+
+
+def test_a_session_removes_the_sockets_of_one_that_was_killed_and_of_no_other() -> None:
+    with tempfile.TemporaryDirectory(prefix="s-", dir="/tmp") as short:
+        start = (
+            "from barnabas.pipeline.session import lines_to_workers\n"
+            "print(lines_to_workers()['spark.python.unix.domain.socket.dir'], flush=True)\n"
+        )
+
+        def started(then: str) -> tuple[subprocess.Popen[str], Path]:
+            process = subprocess.Popen(
+                [sys.executable, "-c", start + then],
+                env=os.environ | {"TMPDIR": short},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            assert process.stdout is not None
+            return process, Path(process.stdout.readline().strip())
+
+        lives, of_the_living = started("input()")
+        killed, left = started("import os; os.kill(os.getpid(), 9)")
+        killed.communicate()
+        assert of_the_living.is_dir() and left.is_dir()
+        third, own = started("")
+        third.communicate()
+        assert of_the_living.is_dir() and not left.exists() and not own.exists()
+        lives.communicate("\n")
+        assert not of_the_living.exists()

@@ -14,7 +14,9 @@ interpreter that PYSPARK_PYTHON names (this one's path unless set), and whether 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
+import glob
 import importlib.util
 import os
 import shutil
@@ -139,13 +141,41 @@ def lines_to_workers() -> dict[str, str]:
     longest = f"{tempfile.gettempdir()}/{_FOLDER}12345678{_SPARKS_SOCKET}"
     if not hasattr(socket, "AF_UNIX") or len(os.fsencode(longest)) > _LONGEST_SOCKET_PATH:
         return {}
-    folder = tempfile.mkdtemp(prefix=_FOLDER)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = _folder_of_sockets()
     return {
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.unix.domain.socket.dir": folder,
         "spark.python.daemon.module": "barnabas.pipeline.worker_daemon",
     }
+
+
+def _folder_of_sockets() -> str:
+    """A folder that goes when this process ends; those of processes that were killed go now."""
+    for left in glob.glob(f"{glob.escape(tempfile.gettempdir())}/{_FOLDER}*"):
+        with contextlib.suppress(OSError):
+            held = _hold(left)
+            shutil.rmtree(left, ignore_errors=True)
+            os.close(held)
+    while True:
+        folder = tempfile.mkdtemp(prefix=_FOLDER)
+        with contextlib.suppress(OSError):
+            _hold(folder)
+            if os.path.isdir(folder):  # (else another process took it for one that was left)
+                atexit.register(shutil.rmtree, folder, ignore_errors=True)
+                return folder
+
+
+def _hold(folder: str) -> int:
+    """A descriptor; while it is open the folder is this process's.  Raises OSError where it is another's."""
+    import fcntl  # (not where there are no such sockets)
+
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(held)
+        raise
+    return held
 
 
 def _logging_file() -> str:
