@@ -10,6 +10,8 @@ wall time.
 `python -m bench tls` (`bench/tls.py`): TLS, logins and many ACLs.
 `python -m bench nodes` (`bench/one_machine.py`): several nodes on the cores of one machine.
 `python -m bench turns` (`bench/turns.py`): how long the event loop is held.
+`python -m bench isr` (`bench/in_sync.py`): whether an in-sync set ever shrinks although nobody has failed.
+`python -m bench beside` (`bench/beside.py`): one record beside topics, compaction and snapshots.
 `python -m bench spark` (`bench/spark.py`): PySpark's source and sink beside Spark's own connector.
 """
 
@@ -20,6 +22,7 @@ import itertools
 import sys
 import tempfile
 import time
+from importlib import import_module
 from pathlib import Path
 
 from bench import cells
@@ -31,6 +34,19 @@ from bench.report import Row, add_earlier, write
 BUSY = 1.5
 MODES = ("page cache", "fsync")
 WARM_JVM_SECONDS = 25.0
+OWN_PAGES = {
+    "beside": "beside",
+    "coordinators": "coordinators",
+    "gap": "gap",
+    "isr": "in_sync",
+    "nodes": "one_machine",
+    "partitions": "partitions",
+    "rf3": "replicated",
+    "spark": "spark",
+    "tls": "tls",
+    "turns": "turns",
+}
+"""What else is measured, by the first word, and where."""
 
 
 def arguments() -> argparse.Namespace:
@@ -132,38 +148,8 @@ def measure(row: Row, peers: list[Peer], rounds: int) -> None:
 
 
 def main() -> int:
-    if sys.argv[1:2] == ["turns"]:
-        from bench.turns import main as turns
-
-        return turns(sys.argv[2:])
-    if sys.argv[1:2] == ["gap"]:
-        from bench.gap import main as gap
-
-        return gap(sys.argv[2:])
-    if sys.argv[1:2] == ["nodes"]:
-        from bench.one_machine import main as one_machine
-
-        return one_machine(sys.argv[2:])
-    if sys.argv[1:2] == ["tls"]:
-        from bench.tls import main as tls
-
-        return tls(sys.argv[2:])
-    if sys.argv[1:2] == ["coordinators"]:
-        from bench.coordinators import main as coordinators
-
-        return coordinators(sys.argv[2:])
-    if sys.argv[1:2] == ["rf3"]:
-        from bench.replicated import main as replicated
-
-        return replicated(sys.argv[2:])
-    if sys.argv[1:2] == ["partitions"]:
-        from bench.partitions import main as partitions
-
-        return partitions(sys.argv[2:])
-    if sys.argv[1:2] == ["spark"]:
-        from bench.spark import main as spark
-
-        return spark(sys.argv[2:])
+    if (own := OWN_PAGES.get("".join(sys.argv[1:2]))) is not None:
+        return int(import_module(f"bench.{own}").main(sys.argv[2:]))
     options = arguments()
     load_before = machine_load()
     if load_before > BUSY and not options.force:

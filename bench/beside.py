@@ -1,0 +1,229 @@
+"""`python -m bench beside`: how long one record takes at 500 a second while the cluster does something else.
+
+Three nodes, three replicas, acks=all; an idempotent librdkafka producer without linger sends 500 messages a
+second to one partition.  Meanwhile, one after the other:
+
+  nothing      (after a warm-up)
+  topics       a topic of 100 partitions is created, and deleted again, over and over
+  compaction   a compacted topic takes 1,000 records of 1 KiB a second, of 500 keys, in segments of 1 MiB
+  snapshots    the settings of a topic change 20 times a second, and the metadata gets a snapshot every second
+  all          these together
+
+1,000 idle partitions make the snapshots large.  Apache Kafka 4.3.1 with the same settings and the same harness
+comes right after (`--alone`: it does not).
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+
+from bench.peers import apache_is_here
+from bench.processes import cpu_seconds, load, machine
+from bench.report import number, put_between, revision
+from bench.steady import RATE, Steady
+from bench.trio import ApacheTrio, BarnabasTrio, Trio, until
+
+BEGIN = "<!-- begin: written by make bench ARGS=beside -->"
+END = "<!-- end: written by make bench ARGS=beside -->"
+IDLE, CREATED = 1000, 100
+SETTINGS = {
+    "metadata.log.max.snapshot.interval.ms": "1000",
+    "log.cleaner.backoff.ms": "500",
+    "delete.topic.enable": "true",
+}
+Found = dict[str, dict[str, float]]
+
+
+class Timed(Steady):
+    """It remembers how long each message took."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__(bootstrap, topic, 1, linger_ms=0)
+        self.took: list[tuple[float, float]] = []
+
+    def _delivered(self, error: object, message: Any) -> None:
+        super()._delivered(error, message)
+        if error is None:
+            self.took.append((time.monotonic(), message.latency()))
+
+    def between(self, begin: float, end: float) -> list[float]:
+        """In ms, sorted."""
+        return sorted(1000 * took for at, took in list(self.took) if begin <= at < end)
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench beside", description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=40.0, help="of each phase (40)")
+    parser.add_argument("--port", type=int, default=31592, help="the first of some 80 ports (31592)")
+    parser.add_argument("--alone", action="store_true", help="do not run Apache Kafka")
+    parser.add_argument("--no-write", action="store_true", help="print the table, leave docs/ as it is")
+    options = parser.parse_args(words)
+    before = load()
+    print(f"{machine()}; load {before:.1f}", flush=True)
+    why = "as asked" if options.alone else apache_is_here()
+    if why:
+        print(f"measuring alone: {why}")
+    sides: list[type[Trio]] = [BarnabasTrio] if why else [BarnabasTrio, ApacheTrio]
+    found: dict[str, Found] = {}
+    lost = 0
+    for place, kind in enumerate(sides):
+        with tempfile.TemporaryDirectory(prefix="barnabas-beside-") as folder:
+            trio = kind(Path(folder), options.port + 40 * place, fsync=False, settings=SETTINGS)
+            try:
+                trio.start()
+                found[trio.name], gone = measure(trio, options.seconds)
+                lost += gone
+            finally:
+                trio.stop()
+    text = table(found, options.seconds, before)
+    print(text)
+    if not options.no_write:
+        print(f"written: {put_between(BEGIN, END, text)}")
+    return int(bool(lost))
+
+
+def measure(trio: Trio, seconds: float) -> tuple[Found, int]:
+    """Percentiles of each phase, and how many messages were lost, there twice or refused."""
+    wanted = [
+        NewTopic("idle", IDLE, 3),
+        NewTopic("compacted", 3, 3, config=COMPACTED),
+        NewTopic("changed", 1, 3),
+    ]
+    for future in trio.admin.create_topics(wanted, request_timeout=60).values():
+        future.result(90)
+    until(lambda: trio.full("idle"), 180, "all replicas in sync")
+    trio.create("steady", [[1, 2, 3]])
+    phases: list[tuple[str, list[Callable[[Trio, threading.Event], int]]]] = [
+        ("nothing", []),
+        ("topics", [topics]),
+        ("compaction", [compaction]),
+        ("snapshots", [snapshots]),
+        ("all", [topics, compaction, snapshots]),
+    ]
+    found: Found = {}
+    with Timed(trio.bootstrap, "steady") as steady:
+        steady.flowing()
+        time.sleep(10 if isinstance(trio, BarnabasTrio) else 40)  # a JVM is not warm before
+        for name, others in phases:
+            over, done = threading.Event(), [0] * len(others)
+
+            def work(place: int, other: Callable[[Trio, threading.Event], int]) -> None:
+                done[place] = other(trio, over)  # noqa: B023  # joined below
+
+            threads = [threading.Thread(target=work, args=pair, daemon=True) for pair in enumerate(others)]
+            for thread in threads:
+                thread.start()
+            time.sleep(3 if others else 0)
+            begin, cpu = time.monotonic(), sum(map(cpu_seconds, trio.pids))
+            time.sleep(seconds)
+            end = time.monotonic()
+            spent = sum(map(cpu_seconds, trio.pids)) - cpu
+            over.set()
+            for thread in threads:
+                thread.join(90)
+            found[name] = figures(steady.between(begin, end), spent / (end - begin), done)
+            print(f"{trio.name:13} {name:11}", found[name], flush=True)
+            time.sleep(3)
+    verdict = steady.verdict()
+    print(f"{trio.name:13} {verdict}", flush=True)
+    return found, verdict.lost + verdict.twice + verdict.failed
+
+
+def figures(took: list[float], cores: float, done: list[int]) -> dict[str, float]:
+    def at(share: float) -> float:
+        return took[min(len(took) - 1, int(share * len(took)))]
+
+    return {
+        "p50": at(0.5),
+        "p99": at(0.99),
+        "p999": at(0.999),
+        "max": took[-1],
+        "cores": cores,
+        "messages": len(took),
+        "deeds": sum(done),
+    }
+
+
+# -- what happens beside it: each returns how often it did something --------------------------------------
+
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(1 << 20),
+    "min.cleanable.dirty.ratio": "0.01",
+    "delete.retention.ms": "100",
+}
+
+
+def topics(trio: Trio, over: threading.Event) -> int:
+    """Topics come and go."""
+    times = 0
+    while not over.is_set():
+        name = f"made-{times}"
+        wanted = NewTopic(name, CREATED, 3)
+        trio.admin.create_topics([wanted], request_timeout=30)[name].result(60)
+        over.wait(0.3)
+        trio.admin.delete_topics([name], request_timeout=30)[name].result(60)
+        over.wait(0.3)
+        times += 1
+    return times
+
+
+def compaction(trio: Trio, over: threading.Event) -> int:
+    """Records whose keys come again; the cleaner follows."""
+    producer = Producer({"bootstrap.servers": trio.bootstrap, "linger.ms": 20, "log_level": 0})
+    begun, sent = time.monotonic(), 0
+    while not over.is_set():
+        while (wait := begun + sent / 1000 - time.monotonic()) > 0:
+            producer.poll(min(wait, 0.01))
+        producer.produce("compacted", b"x" * 1024, key=b"%d" % (sent % 500))
+        producer.poll(0)
+        sent += 1
+    producer.flush(30)
+    return sent
+
+
+def snapshots(trio: Trio, over: threading.Event) -> int:
+    """Settings change, so that there is something to write down."""
+    times = 0
+    while not over.wait(0.05):
+        entry = ConfigEntry(
+            "retention.ms", str(10_000_000 + times), incremental_operation=AlterConfigOpType.SET
+        )
+        asked = ConfigResource(ResourceType.TOPIC, "changed", incremental_configs=[entry])
+        for future in trio.admin.incremental_alter_configs([asked], request_timeout=30).values():
+            future.result(60)
+        times += 1
+    return times
+
+
+# -- the table -------------------------------------------------------------------------------------------
+
+
+def table(found: dict[str, Found], seconds: float, before: float) -> str:
+    lines = [
+        f"Measured {time.strftime('%Y-%m-%d')} at {revision()}; {machine()}; load before {before:.1f}; "
+        f"{seconds:.0f} s of each, {RATE} messages a second, three replicas, acks=all from the page cache, "
+        f"{IDLE:,} idle partitions. p50 / p99 / p999 / longest in ms, and cores of all nodes.",
+        "",
+        "| beside | " + " | ".join(f"{name} | cores" for name in found) + " |",
+        "|---|" + "---:|---:|" * len(found),
+    ]
+    for phase in next(iter(found.values())):
+        cells = []
+        for side in found.values():
+            row = side[phase]
+            cells += [
+                " / ".join(number(row[key]) for key in ("p50", "p99", "p999", "max")),
+                f"{row['cores']:.2f}",
+            ]
+        lines.append(f"| {phase} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
