@@ -150,9 +150,7 @@ def test_a_log_that_was_cut_keeps_its_file_until_the_cut_is_durable(tmp_path: Pa
     log, *others = make(tmp_path, 3 * MOST)
     fill(log, 10)
     log.truncate_to(4, NOW)
-    for other in others[: MOST - 2]:
-        append(other, batch(b"x"))
-        other.sync()
+    assert not log.active.drop_file()
     assert log.active.path(".log") in opened(tmp_path)
     log.sync()
     for other in others:
@@ -198,6 +196,16 @@ def test_recovered_records_keep_their_file_open_until_they_are_synced(tmp_path: 
     assert any(name.endswith(".log") for name in syncs.names)
     assert not opened(tmp_path), "whoever opens logs in a thread leaves none of their files open"
     assert len(values_of(opening.log)) == 3
+
+
+def test_the_file_of_an_empty_log_is_synced_with_its_directory_though_it_is_closed(
+    tmp_path: Path, syncs: Syncs
+) -> None:
+    (log,) = make(tmp_path, 1)
+    log.active.rest()
+    assert not opened(tmp_path)
+    log.sync()
+    assert log.active.path(".log") in syncs.names
 
 
 def test_a_stop_opens_no_file_of_a_log_that_is_durable(tmp_path: Path) -> None:
