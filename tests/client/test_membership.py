@@ -6,6 +6,10 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from barnabas import Consumer
+from barnabas.aio import Consumer as AsyncConsumer
 from barnabas.client.consumer_member import ConsumerGroupMember, Subscription
 from barnabas.client.membership import Membership, Reader
 from barnabas.model import TopicPartition, Uuid
@@ -59,3 +63,11 @@ def test_names_are_looked_up_while_no_heartbeat_uses_the_connection() -> None:
     membership.rebalance(Reader(lambda *_, **__: None, acquired.extend))
     membership._ended.set()
     assert (acquired, cluster.free) == ([TopicPartition("t", 0)], [False])
+
+
+@pytest.mark.parametrize("group", [None, "readers"])
+def test_topics_given_as_a_list_are_refused_with_the_way_to_give_them(group: str | None) -> None:
+    wrong: Any = ["t", "u"]
+    for kind in (Consumer, AsyncConsumer):
+        with pytest.raises(TypeError, match=r"\['t', 'u'\]; several are given one by one"):
+            kind("127.0.0.1:1", wrong, group=group)

@@ -41,7 +41,13 @@ class GroupOptions(NamedTuple):
 def make_member(
     group: str | None, topics: tuple[str, ...], options: GroupOptions, member_id: Uuid
 ) -> GroupMachine | None:
-    """The member that the options describe; None without a group.  Raises ValueError for what cannot be."""
+    """The member that the options describe; None without a group.
+
+    Raises ValueError for what cannot be, TypeError for a topic that is none.
+    """
+    for topic in topics:
+        if not isinstance(topic, str):
+            raise TypeError(f"a topic is a str, not {topic!r:.100}; several are given one by one: 'a', 'b'")
     if options.protocol not in ("classic", "consumer"):
         raise ValueError(f"group_protocol is 'classic' or 'consumer', not {options.protocol!r}")
     newer = group is not None and options.protocol == "consumer"
