@@ -46,6 +46,7 @@ _OURS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.stopTimeout": "30s",
 }
+_SOCKETS = "spark.python.unix.domain.socket.enabled"
 _LONGEST_SOCKET_PATH = 103
 """Bytes: what macOS takes; Linux takes 107."""
 _FOLDER = "barnabas-spark-"
@@ -106,8 +107,9 @@ def session(app: str, master: str = "local[*]", **conf: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     bound = {"spark.driver.host": address, "spark.driver.bindAddress": address}
-    lines = lines_to_workers() if local else {}
-    settings = _OURS | bound | lines | {name.replace("__", "."): value for name, value in conf.items()}
+    given = {name.replace("__", "."): value for name, value in conf.items()}
+    lines = lines_to_workers() if local and _SOCKETS not in given else {}
+    settings = _OURS | bound | lines | given
     quiet = f"-Dlog4j2.configurationFile=file:{_logging_file()}"
     options = settings.get("spark.driver.extraJavaOptions", "")
     settings["spark.driver.extraJavaOptions"] = f"{quiet} {options}".strip()
@@ -143,7 +145,7 @@ def lines_to_workers() -> dict[str, str]:
         return {}
     folder = _folder_of_sockets()
     return {
-        "spark.python.unix.domain.socket.enabled": "true",
+        _SOCKETS: "true",
         "spark.python.unix.domain.socket.dir": folder,
         "spark.python.daemon.module": "barnabas.pipeline.worker_daemon",
     }

@@ -161,6 +161,8 @@ def main() -> int:
             "spark.sql.warehouse.dir": os.path.join(args.work, "warehouse"),
             "spark.driver.memory": "768m",
             "spark.sql.codegen.wholeStage": "false",
+            # Their folder would be elsewhere (paths of sockets are short), and stay there after kill -9.
+            "spark.python.unix.domain.socket.enabled": "false",
         }
         spark = session("flights", "local[2,4]", **settings)
         late = LateWorkers(lambda line: tell("again", line=line))
