@@ -224,7 +224,9 @@ def test_cve_2026_35554_a_batch_that_timed_out_under_way_lends_its_bytes_to_no_o
     """Its buffer went back to the pool while a socket still had to send it."""
     goes_on = threading.Event()
     broker.on(ProduceRequest, lambda _: None if goes_on.wait(PATIENCE_S) else CLOSE)
-    producer = Producer(broker.address, delivery_timeout=0.3, request_timeout=1.0, linger=0, batch_size=1 << 22)
+    producer = Producer(
+        broker.address, delivery_timeout=0.3, request_timeout=1.0, linger=0, batch_size=1 << 22
+    )
     stuck = [producer.send("t", b"t" * 3_000_000), producer.send("t", b"t" * 3_000_000)]
     for delivery in stuck:
         with pytest.raises(BarnabasError):
