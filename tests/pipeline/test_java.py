@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -101,6 +102,21 @@ def test_sparks_workers_speak_by_sockets_of_this_user_where_their_paths_fit(
         made = list(folder.iterdir())
         assert len(made) == used, "no folder where none is used"
         assert all(path.stat().st_mode & 0o777 == 0o700 for path in made)
+
+
+@pytest.mark.parametrize("broken", ["fcntl.flock", "tempfile.mkdtemp"])
+def test_where_no_folder_of_sockets_can_be_held_spark_speaks_tcp(
+    monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    from barnabas.pipeline import session
+
+    def refuses(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    with tempfile.TemporaryDirectory(prefix="s-", dir="/tmp") as short:
+        monkeypatch.setattr(tempfile, "tempdir", short)
+        monkeypatch.setattr(broken, refuses)
+        assert session.lines_to_workers.__wrapped__() == {}
 
 
 def test_a_session_removes_the_sockets_of_one_that_was_killed_and_of_no_other() -> None:

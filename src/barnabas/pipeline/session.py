@@ -143,7 +143,10 @@ def lines_to_workers() -> dict[str, str]:
     longest = f"{tempfile.gettempdir()}/{_FOLDER}12345678{_SPARKS_SOCKET}"
     if not hasattr(socket, "AF_UNIX") or len(os.fsencode(longest)) > _LONGEST_SOCKET_PATH:
         return {}
-    folder = _folder_of_sockets()
+    try:
+        folder = _folder_of_sockets()
+    except OSError:  # such a folder cannot be made, or held, in this directory for temporary files
+        return {}
     return {
         _SOCKETS: "true",
         "spark.python.unix.domain.socket.dir": folder,
@@ -152,7 +155,7 @@ def lines_to_workers() -> dict[str, str]:
 
 
 def _folder_of_sockets() -> str:
-    """A folder that goes when this process ends; those of processes that were killed go now."""
+    """A folder that goes when this process ends; those of processes that were killed go now.  Raises OSError."""
     for left in glob.glob(f"{glob.escape(tempfile.gettempdir())}/{_FOLDER}*"):
         with contextlib.suppress(OSError):
             held = _hold(left)
@@ -160,11 +163,13 @@ def _folder_of_sockets() -> str:
             os.close(held)
     while True:
         folder = tempfile.mkdtemp(prefix=_FOLDER)
-        with contextlib.suppress(OSError):
-            _hold(folder)
-            if os.path.isdir(folder):  # (else another process took it for one that was left)
-                atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError, BlockingIOError):
+            held = _hold(folder)
+            if os.path.isdir(folder):
                 return folder
+            os.close(held)
+        # Another process took it for one that was left.
 
 
 def _hold(folder: str) -> int:
