@@ -113,11 +113,11 @@ def read_answer(
 
 def _judge(target: TopicPartition, asked: Offset, data: Any) -> Fetched:
     error: BarnabasError
-    if data.error_code == ErrorCode.CORRUPT_MESSAGE:
-        error = no_batch_there(target, asked)
-        return Fetched(target, asked, [], asked, data.high_watermark, error)
     if data.error_code:
-        error = KafkaError(ErrorCode(data.error_code), f"fetching {target} at offset {asked}")
+        if data.error_code == ErrorCode.CORRUPT_MESSAGE:
+            error = no_batch_there(target, asked)
+        else:
+            error = KafkaError(ErrorCode(data.error_code), f"fetching {target} at offset {asked}")
         return Fetched(target, asked, [], asked, data.high_watermark, error)
     try:
         visible = Visible(aborted_of(data))

@@ -23,12 +23,10 @@ from barnabas.model import Offset
 from barnabas.pipeline.varints import Bytes, Positions, int32s, record_starts, zigzags
 from barnabas.ports import Buffer
 from barnabas.wire.compression import decompress
-from barnabas.wire.records import APPEND_TIME, BatchHeader
+from barnabas.wire.records import APPEND_TIME, HEADER_SIZE, BatchHeader
 
 __all__ = ["ARROW_SCHEMA", "ARROW_SCHEMA_WITH_HEADERS", "ArrowDecoder", "DecoderStatistics", "arrow_batches"]
 
-BATCH_OVERHEAD = 61
-"""Bytes of a batch before its records."""
 LARGEST_BATCH = 1 << 30
 """What one batch may be decompressed to; beyond it, it is taken for a bomb."""
 ENOUGH_BYTES = 15 << 17
@@ -45,7 +43,7 @@ _NUMBERS = np.dtype(
         "names": ["base_offset", "attributes", "base_timestamp", "max_timestamp", "count"],
         "formats": [">i8", ">i2", ">i8", ">i8", ">i4"],
         "offsets": [0, 21, 27, 35, 57],
-        "itemsize": BATCH_OVERHEAD,
+        "itemsize": HEADER_SIZE,
     }
 )
 """What `_decode` wants to know of the headers of all batches."""
@@ -127,13 +125,13 @@ class ArrowDecoder:
         """
         if header.is_control or header.count <= 0:
             return
-        records: Buffer = memoryview(batch)[BATCH_OVERHEAD : header.size]
+        records: Buffer = memoryview(batch)[HEADER_SIZE : header.size]
         if header.codec:
             try:
                 records = decompress(header.codec, records, LARGEST_BATCH)
             except CorruptRecordError as error:
                 raise self._unreadable(header, error) from error
-        self._sections.append(_Section(records, header, batch[:BATCH_OVERHEAD]))
+        self._sections.append(_Section(records, header, batch[:HEADER_SIZE]))
         self._bytes += len(records)
         self._rows += header.count
 

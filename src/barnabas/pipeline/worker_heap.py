@@ -23,11 +23,11 @@ import zipimport
 
 from pyspark import TaskContext, daemon
 
-from barnabas.pipeline.worker_daemon import keep_quiet
+from barnabas.pipeline import worker_daemon
 
 __all__ = ["settle"]
 
-_DAEMONS = frozenset({"pyspark.daemon", "barnabas.pipeline.worker_daemon"})
+_DAEMONS = frozenset({daemon.__name__, worker_daemon.__name__})
 """Programs that keep Python workers, planning ones, too, and look for garbage between two uses of one."""
 _uses = itertools.count(1)
 _USES_THAT_IMPORT = 2
@@ -47,7 +47,7 @@ def settle() -> None:
         return
     program = sys.modules["__main__"]
     if getattr(program.__spec__, "name", None) == daemon.__name__:
-        keep_quiet(program)
+        worker_daemon.keep_quiet(program)
     _keep_directories()
     if (use := next(_uses)) > _USES_THAT_IMPORT:
         return
