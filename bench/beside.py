@@ -30,7 +30,7 @@ from bench.peers import apache_is_here
 from bench.processes import cpu_seconds, load, machine
 from bench.report import number, put_between, revision
 from bench.steady import RATE, Steady
-from bench.trio import ApacheTrio, BarnabasTrio, Trio, until
+from bench.trio import ApacheTrio, BarnabasTrio, Trio
 
 BEGIN = "<!-- begin: written by make bench ARGS=beside -->"
 END = "<!-- end: written by make bench ARGS=beside -->"
@@ -93,14 +93,13 @@ def main(words: list[str]) -> int:
 
 def measure(trio: Trio, seconds: float) -> tuple[Found, int]:
     """Percentiles of each phase, and how many messages were lost, there twice or refused."""
-    wanted = [
-        NewTopic("idle", IDLE, 3),
-        NewTopic("compacted", 3, 3, config=COMPACTED),
-        NewTopic("changed", 1, 3),
-    ]
-    for future in trio.admin.create_topics(wanted, request_timeout=60).values():
-        future.result(90)
-    until(lambda: trio.full("idle"), 180, "all replicas in sync")
+    trio.create_all(
+        [
+            NewTopic("idle", IDLE, 3),
+            NewTopic("compacted", 3, 3, config=COMPACTED),
+            NewTopic("changed", 1, 3),
+        ]
+    )
     trio.create("steady", [[1, 2, 3]])
     phases: list[tuple[str, list[Callable[[Trio, threading.Event], int]]]] = [
         ("nothing", []),

@@ -96,10 +96,7 @@ def fill(trio: BarnabasTrio, count: int) -> list[str]:
     """Topics of idle partitions, with a record in each."""
     names = [f"idle-{first}" for first in range(0, count, EACH)]
     sizes = [min(EACH, count - first) for first in range(0, count, EACH)]
-    wanted = [NewTopic(name, size, 3) for name, size in zip(names, sizes, strict=True)]
-    for future in trio.admin.create_topics(wanted, request_timeout=60).values():
-        future.result(90)
-    until(lambda: all(trio.full(name) for name in names), 180, "all replicas in sync")
+    trio.create_all([NewTopic(name, size, 3) for name, size in zip(names, sizes, strict=True)])
     with Producer(trio.bootstrap) as producer:
         for name, size in zip(names, sizes, strict=True):
             for index in range(size):

@@ -171,6 +171,12 @@ class Trio:
         self.admin.create_topics([wanted])[topic].result(30)
         until(lambda: self.full(topic), 120, "all replicas in sync")
 
+    def create_all(self, wanted: Sequence[NewTopic]) -> None:
+        """Many partitions, which take their time, all of their replicas in sync."""
+        for future in self.admin.create_topics(list(wanted), request_timeout=60).values():
+            future.result(90)
+        until(lambda: all(self.full(topic.topic) for topic in wanted), 180, "all replicas in sync")
+
     def leader(self, topic: str) -> int:
         """Who leads partition 0, once somebody does."""
 

@@ -5,25 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
 from tests.patience import PATIENCE_S
 from tests.server.host.hosts import Host, bootstrap, gone
 
 from barnabas.client.admin.admin import Admin
 from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Producer
-from barnabas.testing.cluster import free_ports
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
-    one = Host(tmp_path, free_ports(10))
-    yield one
-    if one.process is not None and one.process.poll() is None:
-        one.process.kill()
 
 
 def test_a_cluster_of_this_machine_keeps_everything_when_processes_of_it_are_killed(host: Host) -> None:
