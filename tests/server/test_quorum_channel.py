@@ -14,7 +14,7 @@ from tests.server.test_quorum_peers import Other
 
 from barnabas.client.security.options import PLAINTEXT
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import Endpoint
+from barnabas.model import ZERO_UUID, Endpoint, Uuid
 from barnabas.server.api.cluster import ClusterApi
 from barnabas.server.api.table import served_on
 from barnabas.server.kraft.codec.envelope import principal_of
@@ -53,6 +53,7 @@ class Knows:
         self.is_active_controller = False
         self.leader_id = 2
         self.leader_endpoint: Endpoint | None = None
+        self.origin = ZERO_UUID
         self.settings = SimpleNamespace(
             key=SimpleNamespace(id=7),
             raft=SimpleNamespace(request_timeout=1.0, listener="CONTROLLER"),
@@ -110,6 +111,34 @@ def test_an_own_request_goes_to_the_active_controller_as_it_is() -> None:
         assert isinstance(answer, BrokerHeartbeatResponse) and answer.is_caught_up
         await channel.submit(HEARTBEAT)
         assert other.connections == 1
+
+    run(story)
+
+
+def test_every_request_names_the_quorum_of_this_node_as_soon_as_it_is_known() -> None:
+    ours = Uuid(bytes(range(16)))
+
+    async def story(channel: ControllerChannel, knows: Knows, other: Other) -> None:
+        async def heartbeat(version: int) -> Message:
+            return BrokerHeartbeatResponse()
+
+        async def envelope(version: int) -> Message:
+            return wrapped(CreateTopicsResponse(topics=[CreatableTopicResult(name="flights")]))
+
+        other.answers |= {63: heartbeat, 58: envelope}
+        knows.leader_endpoint = other.endpoint
+        for knows.origin in (ZERO_UUID, ours):
+            await channel.submit(HEARTBEAT)
+            await forward(channel)
+        named = [(type(asked), getattr(asked, "origin", None)) for asked in other.requests[1:]]
+        assert named == [
+            (BrokerHeartbeatRequest, ZERO_UUID),
+            (ApiVersionsRequest, None),
+            (EnvelopeRequest, ZERO_UUID),
+            (BrokerHeartbeatRequest, ours),
+            (EnvelopeRequest, ours),
+        ]
+        assert HEARTBEAT.origin == ZERO_UUID, "what was handed over stays as it is"
 
     run(story)
 

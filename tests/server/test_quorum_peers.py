@@ -22,8 +22,9 @@ from barnabas.server.api.table import served_on
 from barnabas.server.kraft import peers as quorum_peers
 from barnabas.server.kraft.codec.answering import response_out
 from barnabas.server.kraft.peers import Peers
-from barnabas.wire.codec.message import Message
+from barnabas.wire.codec.message import Message, decode
 from barnabas.wire.frame import read_request_header, write_response
+from barnabas.wire.registry import request_class
 from barnabas.wire.schemas.cluster import ApiVersion, ApiVersionsResponse, SupportedFeatureKey
 from barnabas.wire.schemas.own import ExchangeEndpointsRequest
 from barnabas.wire.schemas.quorum import (
@@ -46,6 +47,7 @@ class Other:
         self.answers: dict[int, Answer] = {18: self._versions}
         self.served = {row.key: (row.low, row.high) for row in served_on("C")}
         self.asked: list[int] = []
+        self.requests: list[Message] = []
         self.connections = 0
         self.endpoint = Endpoint("CONTROLLER", "127.0.0.1", 0)
 
@@ -59,8 +61,12 @@ class Other:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 (size,) = struct.unpack(">i", await reader.readexactly(4))
-                header, _ = read_request_header(await reader.readexactly(size))
+                frame = await reader.readexactly(size)
+                header, position = read_request_header(frame)
                 self.asked.append(header.api_key)
+                self.requests.append(
+                    decode(request_class(header.api_key), frame, header.version, position)[0]
+                )
                 answer = await self.answers[header.api_key](header.version)
                 if answer is None:
                     break

@@ -9,7 +9,8 @@ set, and a voter that is back with another directory id.  Two things can:
   quorums have the same, because directory ids are random.  A node knows it once that set is committed in its own
   log.  A node that joins later gets it from the leader that it follows, when something is committed.  A node
   that votes alone knows it from the start.  `quorum-state` keeps it, and every request and answer between our
-  nodes carries it.  A node that names another origin is a *stranger*, and our nodes ignore what it says.
+  nodes carries it, also what brokers ask of the active controller (`server.kraft.controller_channel`).  A node
+  that names another origin is a *stranger*, and our nodes ignore what it says.
 * What is committed is never undone.  A leader is a stranger if it would make this node truncate its log, or
   replace it with a snapshot, below what this node knows to be committed; so is a second leader in one epoch.
   This also protects against nodes that name no origin (Apache Kafka's).
@@ -30,7 +31,6 @@ from barnabas.raft.messages import (
     FetchRequest,
     FetchSnapshotRequest,
     Request,
-    Response,
     VoteRequest,
 )
 from barnabas.raft.roles import Cause, Follower, Unattached
@@ -69,8 +69,8 @@ def adopt(core: Core, said: Uuid) -> None:
 # ------------------------------------------------------------------ nodes of another quorum
 
 
-def is_stranger(core: Core, said: Request | Response) -> bool:
-    """Whether the sender of this belongs to another quorum than this node."""
+def is_stranger(core: Core, said: object) -> bool:
+    """Whether the sender of this (any message with an `origin`) belongs to another quorum than this node."""
     theirs: Uuid = getattr(said, "origin", ZERO_UUID)
     return theirs != core.origin and ZERO_UUID not in (theirs, core.origin)
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from barnabas.errors import ErrorCode, KafkaError, WireError
 from barnabas.server.kraft.codec.envelope import came_by_token, principal_of, wrap_answer
 from barnabas.server.kraft.driver import Quorum
+from barnabas.server.kraft.proposals import STRANGER
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.route import Route
@@ -46,6 +48,7 @@ class EnvelopeApi:
         """Envelope (key 58): open it, decide what is in it, wrap the answer."""
         if not self._quorum.is_active_controller:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        self._check_sender(request)
         try:
             header, position = read_request_header(request.request_data)
             route = self._routes.get(header.api_key)
@@ -70,8 +73,13 @@ class EnvelopeApi:
         if isinstance(answer, Message):
             return wrap_answer(header, answer)
         later: asyncio.Future[Message] = self._loop.create_future()
-        answer.add_done_callback(lambda future: _finish(route, header, inner, future, later))
+        finish = partial(_finish, route, header, inner, partial(self._check_sender, request), later)
+        answer.add_done_callback(finish)
         return later
+
+    def _check_sender(self, request: EnvelopeRequest) -> None:
+        if self._quorum.is_stranger(request):
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, STRANGER)
 
     def _decide(
         self, route: Route, context: RequestContext, request: Message
@@ -89,13 +97,15 @@ def _finish(
     route: Route,
     header: RequestHeader,
     request: Message,
-    future: asyncio.Future[Message],
+    check_sender: Callable[[], None],
     later: asyncio.Future[Message],
+    future: asyncio.Future[Message],
 ) -> None:
     error = None if future.cancelled() else future.exception()  # read also where nobody waits any more
     if later.done() or future.cancelled():
         return
     try:
+        check_sender()  # again: what was decided may have told this node of which quorum it is
         if error is None:
             later.set_result(wrap_answer(header, future.result()))
         elif isinstance(error, KafkaError):

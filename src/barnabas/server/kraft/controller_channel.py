@@ -4,6 +4,9 @@ A node that is the active controller decides them itself; any other sends them t
 (registration, heartbeats, producer ids) as they are, those of its clients in envelopes (KIP-590).  Which
 node is active is what the quorum says at this moment; where it is, is the address it leads from.
 
+Each request names the quorum that this node is of, where it knows it: the node it takes for the controller may
+be of another one, whatever else of it is the same, and then does not take the request (`raft.identity.origin`).
+
 Requests wait for a controller, and look for it again when the one they asked is none any more, until their
 time is up.  An answer tells what became of them; without one, a client is told REQUEST_TIMED_OUT or
 NOT_CONTROLLER, and the change may have happened.
@@ -20,13 +23,13 @@ from barnabas.client.aio import AsyncConnection
 from barnabas.client.connection import ConnectionFailed
 from barnabas.client.security.login import AuthenticationFailed
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.model import Endpoint, NodeId
+from barnabas.model import ZERO_UUID, Endpoint, NodeId, Uuid
 from barnabas.server.kraft.codec.envelope import open_answer, wrap
 from barnabas.server.kraft.settings import QuorumSettings
 from barnabas.server.loop.dialling import dial
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.route import Handler
-from barnabas.wire.codec.message import Message
+from barnabas.wire.codec.message import Message, replace
 from barnabas.wire.schemas.brokers import EnvelopeResponse
 
 __all__ = ["ControllerChannel"]
@@ -49,6 +52,8 @@ class Leadership(Protocol):
     def leader_id(self) -> NodeId: ...
     @property
     def leader_endpoint(self) -> Endpoint | None: ...
+    @property
+    def origin(self) -> Uuid: ...
     def submit(self, request: Message, version: int | None = None) -> asyncio.Future[Message]: ...
 
 
@@ -74,7 +79,7 @@ class ControllerChannel:
         if self._quorum.is_active_controller:
             return self._quorum.submit(request)
         limit = min(self._timeout, _OWN_WITHIN_S)
-        return self._start(self._ask("own", lambda line: line.request(request, None, limit)))
+        return self._start(self._ask("own", lambda line: line.request(self._signed(request), None, limit)))
 
     def forward(
         self, context: RequestContext, request: Message, lane: str, decide: Handler
@@ -114,6 +119,13 @@ class ControllerChannel:
         self._lines.clear()
         await asyncio.sleep(0)
 
+    def _signed(self, request: Message) -> Message:
+        """With the quorum that this node is of, where it is known and the request has a field for it."""
+        origin = self._quorum.origin
+        return (
+            replace(request, origin=origin) if origin != ZERO_UUID and hasattr(request, "origin") else request
+        )
+
     def _start(self, work: Any) -> asyncio.Future[Message]:
         task: asyncio.Task[Message] = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
@@ -142,7 +154,7 @@ class ControllerChannel:
         if self._quorum.is_active_controller:
             decided: Message | asyncio.Future[Message] = decide(context, request)
             return decided if isinstance(decided, Message) else await decided
-        answer = await self._ask(lane, lambda line: line.request(wrap(context, request)))
+        answer = await self._ask(lane, lambda line: line.request(self._signed(wrap(context, request))))
         assert isinstance(answer, EnvelopeResponse)
         try:
             return open_answer(context, answer)

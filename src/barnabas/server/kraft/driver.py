@@ -28,7 +28,7 @@ from barnabas.controller.feature_levels import METADATA_VERSION
 from barnabas.controller.image import ImageDelta, MetadataImage
 from barnabas.controller.versions import LATEST
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError, StorageError
-from barnabas.model import NO_NODE, Endpoint, Epoch, NodeId, Offset
+from barnabas.model import NO_NODE, Endpoint, Epoch, NodeId, Offset, Uuid
 from barnabas.ports import Clock, Disk, Randomness
 from barnabas.raft.describe import Description
 from barnabas.raft.driver import Driver
@@ -46,6 +46,7 @@ from barnabas.raft.effects import (
     Stopped,
     VotersChanged,
 )
+from barnabas.raft.identity.origin import is_stranger
 from barnabas.raft.messages import ChangeResponse, Received, Request, Response, Shutdown, Started
 from barnabas.raft.node import RaftNode
 from barnabas.raft.voters import VoterSet
@@ -101,7 +102,7 @@ class Quorum:
         if settings.raft.can_vote:
             self.registration = Registration(settings.key.id, settings.endpoints, settings.protocol, random)
         self.committed = CommittedImage(store.image)
-        self._requests = Requests(steps)
+        self._requests = Requests(steps, self.is_stranger)
         self._closed = False
         self.leaderless = Leaderless(self._loop, self._clock, self.describe)
         self._peers: Peers | None = None
@@ -110,16 +111,8 @@ class Quorum:
         self._stopped: asyncio.Future[None] = self._loop.create_future()
         now = self._clock.now()
         store.reserve.size, self._requests.reserve = settings.reserve_bytes, store.reserve
-        node = RaftNode(
-            settings.key,
-            settings.endpoints,
-            settings.raft,
-            store.log_view,
-            store.saved,
-            random,
-            now,
-            store.contacts,
-        )
+        who = settings.key, settings.endpoints, settings.raft
+        node = RaftNode(*who, store.log_view, store.saved, random, now, store.contacts)
         self._driver = Driver(node, store, self)
         self.steps = QuorumSteps(
             self._loop,
@@ -211,10 +204,17 @@ class Quorum:
     @property
     def leader_endpoint(self) -> Endpoint | None:
         """Where the leader's controller listens, None while it is unknown."""
-        for endpoint in self._driver.node.leader_endpoints:
-            if endpoint.listener == self.settings.raft.listener:
-                return endpoint
-        return None
+        known, listener = self._driver.node.leader_endpoints, self.settings.raft.listener
+        return next((endpoint for endpoint in known if endpoint.listener == listener), None)
+
+    @property
+    def origin(self) -> Uuid:
+        """Which quorum this node is of (`raft.identity.origin`); zero: not known."""
+        return self._driver.node.core.origin
+
+    def is_stranger(self, request: Message | None) -> bool:
+        """Whether a node of another quorum sent it."""
+        return is_stranger(self._driver.node.core, request)
 
     @property
     def epoch(self) -> Epoch:

@@ -5,6 +5,9 @@ plus appended), and answered once the high watermark has passed its records.  A 
 is answered when everything that its decision rests on is committed, so that no answer reports what may still
 be lost.
 
+A request of a node of another quorum (`raft.identity.origin`) is refused when its turn comes, and again when it
+would be answered: this node may learn of which quorum it is with the commit that the answer waits for.
+
 A decision about many partitions takes several loop steps; later requests wait, so that nothing changes under
 it.  Its records are encoded in such steps too.  One loop step takes `STEPS` of them, whichever request they
 belong to.  At the end the records are appended and replayed together, in a loop step of their own.
@@ -15,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 from barnabas.controller.controller import Controller
 from barnabas.controller.feature_levels import METADATA_VERSION
@@ -30,10 +33,11 @@ from barnabas.server.observe import events
 from barnabas.wire.codec.message import Message, MetadataRecord
 from barnabas.wire.metadata import BrokerRegistrationChangeRecord, NoOpRecord
 
-__all__ = ["STEPS", "Requests", "Submission"]
+__all__ = ["STEPS", "STRANGER", "Requests", "Submission"]
 
 STEPS = 100
 """Steps of a decision in one loop step: each is about one partition or one record, 5 to 15 us."""
+STRANGER = "this node is not the active controller of the quorum that its sender is of"
 _FENCED = 1
 
 SESSION_OVER = events.register(
@@ -104,6 +108,7 @@ class Requests:
         "_committing",
         "_deciding",
         "_end",
+        "_is_stranger",
         "_left",
         "_line",
         "_most",
@@ -113,8 +118,11 @@ class Requests:
         "resting",
     )
 
-    def __init__(self, steps: int = STEPS) -> None:
-        """`steps` of decisions are taken in one loop step."""
+    def __init__(
+        self, steps: int = STEPS, is_stranger: Callable[[Message | None], bool] = lambda request: False
+    ) -> None:
+        """`steps` of decisions are taken in one loop step; `is_stranger`: a node of another quorum asks."""
+        self._is_stranger = is_stranger
         self._most = self._left = steps
         self.controller: Controller | None = None
         self.high_watermark: Offset = 0
@@ -221,6 +229,8 @@ class Requests:
         return False
 
     def _refusal(self, submission: Submission) -> KafkaError | None:
+        if self._is_stranger(submission.request):
+            return KafkaError(ErrorCode.NOT_CONTROLLER, STRANGER)
         if self.reserve is None or submission.request is None:
             return None
         return self.reserve.refuse(submission.request.KEY)
@@ -265,15 +275,21 @@ class Requests:
     def _wait(self, submission: Submission, last_offset: Offset) -> None:
         submission.last_offset = last_offset
         if last_offset < self.high_watermark:
-            submission.answer()
+            self._answer(submission)
         else:
             self._committing.append(submission)
+
+    def _answer(self, submission: Submission) -> None:
+        if self._is_stranger(submission.request):
+            submission.refuse(KafkaError(ErrorCode.NOT_CONTROLLER, STRANGER))
+        else:
+            submission.answer()
 
     def committed(self, high_watermark: Offset) -> None:
         """Answer everything below the high watermark."""
         self.high_watermark = high_watermark
         while self._committing and self._committing[0].last_offset < high_watermark:
-            self._committing.popleft().answer()
+            self._answer(self._committing.popleft())
 
     def refuse_all(self, error: KafkaError) -> None:
         """Nobody is answered any more; what was appended may still be committed by the next leader."""

@@ -6,6 +6,7 @@ Declarations printed by tools/print_messages.py; change that, not this.
 from __future__ import annotations
 
 from barnabas.wire.codec.declaration import (
+    OWN_TAG,
     ZERO_UUID,
     Array,
     Bool,
@@ -67,6 +68,7 @@ class BrokerRegistrationRequest(Message, key=62, versions="0-4", flexible="0+"):
     is_migrating_zk_broker: Bool = since(1, default=False)
     log_dirs: Array[Uuid] = since(2, default=[], ignorable=True)
     previous_broker_epoch: Int64 = since(3, default=-1, ignorable=True)
+    origin: Uuid = since(0, default=ZERO_UUID, tag=OWN_TAG + 1, ignorable=True)
 
 
 class BrokerRegistrationRequestListener(Struct, called="Listener"):
@@ -100,6 +102,7 @@ class BrokerHeartbeatRequest(Message, key=63, versions="0-2", flexible="0+"):
     want_shut_down: Bool = False
     offline_log_dirs: Array[Uuid] = since(1, default=[], tag=0)
     cordoned_log_dirs: Array[Uuid] | None = since(2, default=None, tag=1)
+    origin: Uuid = since(0, default=ZERO_UUID, tag=OWN_TAG + 1, ignorable=True)
 
 
 class BrokerHeartbeatResponse(Message, key=63, versions="0-2", flexible="0+"):
@@ -134,6 +137,7 @@ class ControllerRegistrationRequest(Message, key=70, versions="0", flexible="0+"
     zk_migration_ready: Bool = False
     listeners: Array[ControllerRegistrationRequestListener] = []
     features: Array[ControllerRegistrationRequestFeature] = []
+    origin: Uuid = since(0, default=ZERO_UUID, tag=OWN_TAG + 1, ignorable=True)
 
 
 class ControllerRegistrationRequestListener(Struct, called="Listener"):
@@ -163,6 +167,7 @@ class AlterPartitionRequest(Message, key=56, versions="2-3", flexible="0+"):
     broker_id: Int32 = 0
     broker_epoch: Int64 = -1
     topics: Array[AlterPartitionRequestTopicData] = []
+    origin: Uuid = since(0, default=ZERO_UUID, tag=OWN_TAG + 1, ignorable=True)
 
 
 class AlterPartitionRequestTopicData(Struct, called="TopicData"):
@@ -213,6 +218,7 @@ class EnvelopeRequest(Message, key=58, versions="0", flexible="0+"):
     request_data: Bytes = b""
     request_principal: Bytes | None = b""
     client_host_address: Bytes = b""
+    origin: Uuid = since(0, default=ZERO_UUID, tag=OWN_TAG + 1, ignorable=True)
 
 
 class EnvelopeResponse(Message, key=58, versions="0", flexible="0+"):

@@ -245,6 +245,7 @@ class AssignReplicasToDirsRequest(Message, key=73, versions="0", flexible="0+"):
     broker_id: Int32 = 0
     broker_epoch: Int64 = -1
     directories: Array[AssignReplicasToDirsRequestDirectoryData] = []
+    origin: Uuid = since(0, default=ZERO_UUID, tag=OWN_TAG + 1, ignorable=True)
 
 
 class AssignReplicasToDirsRequestDirectoryData(Struct, called="DirectoryData"):

@@ -5,7 +5,19 @@ Declarations printed by tools/print_messages.py; change that, not this.
 
 from __future__ import annotations
 
-from barnabas.wire.codec.declaration import Array, Bool, Int8, Int16, Int32, Int64, String, since
+from barnabas.wire.codec.declaration import (
+    OWN_TAG,
+    ZERO_UUID,
+    Array,
+    Bool,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    String,
+    Uuid,
+    since,
+)
 from barnabas.wire.codec.message import Message, Struct
 
 __all__ = [
@@ -336,6 +348,7 @@ class AllocateProducerIdsRequest(Message, key=67, versions="0", flexible="0+"):
 
     broker_id: Int32 = 0
     broker_epoch: Int64 = -1
+    origin: Uuid = since(0, default=ZERO_UUID, tag=OWN_TAG + 1, ignorable=True)
 
 
 class AllocateProducerIdsResponse(Message, key=67, versions="0", flexible="0+"):
