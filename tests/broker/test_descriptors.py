@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.broker.harness import Node, batch
+from tests.broker.harness import PAGE_CACHE, Node, batch
 
+from barnabas.broker.replicas.broker import SyncRequest
 from barnabas.errors import ErrorCode, StorageError
+from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.model import TopicPartition
 from barnabas.sim.kernel.disk import MemoryDisk, MemoryFile
 
@@ -107,3 +109,22 @@ def test_a_partition_that_cannot_be_made_is_made_later(node: Node, disk: Crowded
     node.broker.maintain(node.now)
     node.turn()
     assert node.broker.partition("later", 0) is not None
+
+
+def test_a_log_whose_file_is_to_be_closed_is_synced_by_a_thread(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for syncs here, so nothing else would make it durable."""
+    OPEN_FILES.forget_all()
+    monkeypatch.setattr(OPEN_FILES, "most", 4)
+    partitions = [node.create(f"t{n}", flush_messages=PAGE_CACHE) for n in range(5)]
+    node.held.clear()
+    for partition in partitions[:4]:
+        node.produce(batch("a"), partition.topic)
+        node.write()
+    assert not node.held
+    node.produce(batch("a"), "t4")
+    node.write()
+    assert [work.partition for work in node.held if isinstance(work, SyncRequest)] == partitions[:4]
+    node.sync()
+    assert [partition.log.durable_end_offset for partition in partitions] == [1, 1, 1, 1, 0]

@@ -16,7 +16,7 @@ from tests.patience import PATIENCE_S
 
 from barnabas.errors import StorageError
 from barnabas.log.log import Log
-from barnabas.log.segments.open_files import SEALED
+from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.log.storage import disk as disk_module
 from barnabas.log.storage.disk import OsDisk
 from barnabas.ports import Disk
@@ -352,7 +352,7 @@ def test_only_so_many_files_of_sealed_segments_are_open_and_who_reads_one_reads_
             if str(tmp_path) in os.path.realpath(f"/proc/self/fd/{fd}")
         )
 
-    most, SEALED.most = SEALED.most, 3
+    most, OPEN_FILES.most = OPEN_FILES.most, 3
     try:
         log = Log.open(OsDisk(), f"{tmp_path}/t-0", small(), clean=False, now=NOW)
         values = fill(log, 60)
@@ -375,4 +375,4 @@ def test_only_so_many_files_of_sealed_segments_are_open_and_who_reads_one_reads_
         again.close(NOW)
         assert opened() == 0
     finally:
-        SEALED.most = most
+        OPEN_FILES.most = most

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError
 from barnabas.log.segments.damage import Damage, DamagedError, examine
-from barnabas.log.segments.open_files import SEALED
+from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.log.segments.scan import FileSlice, batches_of
 from barnabas.log.segments.segment import Segment
 from barnabas.model import Offset
@@ -87,7 +87,7 @@ def _find(log: LogState, offset: Offset, end: Offset) -> tuple[Segment, int, int
     place = bisect_right(log.bases, offset) - 1
     while True:
         segment = log.segments[place]
-        SEALED.used(segment)
+        OPEN_FILES.used(segment)
         start = segment.locate(offset)
         if log.read_again(offset):
             for _ in batches_of(segment.file, start, start + segment.batch_size(start)):

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from barnabas.log.segments.open_files import SEALED
+from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.sim.cluster import seed_run
 from barnabas.sim.cluster.world import World
 
@@ -30,7 +30,7 @@ def test_a_world_is_gone_when_its_seed_is_over(monkeypatch: pytest.MonkeyPatch) 
             worlds.append(weakref.ref(self.world))
             self.world.start()
             self.world.run(3.0)
-            SEALED.used(Segment(self.world))
+            OPEN_FILES.used(Segment(self.world))
 
     monkeypatch.setattr(seed_run, "SeedRun", Short)
     gc.collect()

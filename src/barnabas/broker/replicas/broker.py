@@ -42,8 +42,10 @@ from barnabas.controller.image import BrokerEndpoint, ImageDelta, MetadataImage
 from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log.cleaning.compaction import Compaction
 from barnabas.log.log import Log
+from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.log.storage.checkpoints import CheckpointJob
 from barnabas.log.storage.log_directories import LogDirectories
+from barnabas.log.storage.log_names import partition_of
 from barnabas.log.storage.removal import Removal
 from barnabas.log.storage.sync import SyncJob
 from barnabas.model import (
@@ -246,6 +248,8 @@ class Broker(HostedPartitions):
                     syncs.append(SyncRequest(partition, job))
             for waiting in woken:
                 waiting.wake(now)
+            if OPEN_FILES.unsynced:
+                self._sync_for_descriptors()
         if (check := self.checks.next_slice()) is not None:
             syncs.append(check)
         if (chore := self.maintenance.next_job()) is not None:
@@ -255,6 +259,15 @@ class Broker(HostedPartitions):
         if self.moves and (copying := self.moves.next_job(now)) is not None:
             syncs.append(copying)
         return syncs
+
+    def _sync_for_descriptors(self) -> None:
+        """Have logs synced whose files are to be closed, so that no loop step waits for that."""
+        for path in OPEN_FILES.take_unsynced():
+            tp = partition_of(path.rpartition("/")[2])
+            partition = self.partition(*tp) if tp is not None else None
+            if partition is not None and partition.log.path == path:
+                partition.sync.hasten()
+                partition.touch()
 
     def write_now(self, partition: Partition, now: Now) -> None:
         """Write what a partition appended before the loop step ends.  Raises KafkaError when its disk fails."""

@@ -66,6 +66,10 @@ class SyncSchedule:
         refused, self._refused = self._refused, False
         return refused
 
+    def hasten(self) -> None:
+        """Sync what is written, although nobody waits for that."""
+        self._flush_now = True
+
     def flush_if_old(self, log: Log, config: LogConfig, now: Now) -> bool:
         """Where acks do not wait for syncs, flush.ms still bounds how long records stay unsynced.
 

@@ -22,7 +22,7 @@ from barnabas.broker.sessions import TOPIC_IDS_SINCE, Asker, FetchPlan, FetchPos
 from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log.searching import aborted_transactions
 from barnabas.log.segments.damage import DamagedError
-from barnabas.log.segments.open_files import SEALED
+from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.model import NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, TopicPartition, Uuid
 from barnabas.security.acl import CLUSTER_NAME
 from barnabas.wire.replica_fetch import PlainAnswer
@@ -271,7 +271,7 @@ class FetchReader:
                     AbortedTransaction(producer_id=gone.producer_id, first_offset=gone.first_offset)
                     for gone in aborted_transactions(partition.log, position.offset, end, found)
                 ]
-            if SEALED.short:
+            if OPEN_FILES.short:
                 one.records = found.read()  # a slice would hold a descriptor until it is sent
         except StorageError as error:
             self.broker.storage_failed(partition, error, now)

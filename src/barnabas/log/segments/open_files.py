@@ -7,6 +7,10 @@ and the last holder closes it.
 A sealed segment lets go at once; threads that read and compact use this at the same time.  The last segment of a
 log lets go only of what is durable (`segment_file`).  That is decided in the thread that works on the log: each
 thread has a list of its own, and threads that open or settle logs let go of everything when they are done.
+
+Where acknowledgements do not wait for syncs, most open files may hold what is not durable.  Then a few are named
+to whoever syncs logs in other threads (`take_unsynced`), and meanwhile half as many again may be open.  Only
+beyond that one is synced at once, which the thread that opens a file waits for.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from typing import Protocol
 
-__all__ = ["SEALED", "OpenFiles", "descriptors_for", "enough_for"]
+__all__ = ["OPEN_FILES", "OpenFiles", "descriptors_for", "enough_for"]
 
 _USUAL = 2048
 _LEAST = 16
@@ -28,6 +32,8 @@ _SHARE = 4
 _FOR_OTHERS = 1024
 _LOOKED_AT = 64
 """So many files at most are considered when one is opened."""
+_NAMED = 4
+"""So many of them at most are named to be synced."""
 
 
 def enough_for(partitions: int, descriptors: int) -> bool:
@@ -44,6 +50,7 @@ class OpenSegment(Protocol):
     """A segment whose file is open."""
 
     used: bool
+    directory: str
 
     def drop_file(self) -> bool:
         """Release its file; senders that use it may continue.  False: it must stay open."""
@@ -64,13 +71,15 @@ class _Growing(threading.local):
 class OpenFiles:
     """The segments whose files are open."""
 
-    __slots__ = ("_brim", "_crowded", "_growing", "_guard", "_sealed", "_spare", "most", "short")
+    __slots__ = ("_brim", "_crowded", "_growing", "_guard", "_sealed", "_spare", "most", "short", "unsynced")
 
     def __init__(self, most: int = _USUAL) -> None:
         self.most = most
         """Segments that grow and have their file open; half as many sealed ones may."""
         self.short = False
         """Many descriptors were taken when the last file was opened: who reads should hold none for long."""
+        self.unsynced: dict[str, None] = {}
+        """The directories of logs whose file would be closed if all of it were durable (`take_unsynced`)."""
         self._crowded = _NO_BRIM
         """The system gives out the lowest number that is free: from here on there are many already."""
         self._brim = _NO_BRIM
@@ -90,8 +99,8 @@ class OpenFiles:
     def allow(self, descriptors: int) -> None:
         """Of so many descriptors that the process may have, a quarter is for segments that grow.
 
-        Sealed ones have an eighth.  A file that is let go of is open until the sync that is under way has ended,
-        and readers hold some: that may be a quarter more.  The last few are for files that are opened only to be
+        Sealed ones have an eighth.  Files whose sync is awaited may be an eighth more, and so may those that are
+        open only because a sync or a reader holds them.  The last few are for files that are opened only to be
         read or written at once.
         """
         with self._guard:
@@ -134,7 +143,7 @@ class OpenFiles:
         self.took(descriptor, segment)
         over = len(files) - self.most
         if over > 0:
-            self._close_some(over, segment, urgent=over > self.most // 8)
+            self._close_some(over, segment, urgent=over > self.most // 2)
 
     def took(self, descriptor: int, by: OpenSegment) -> None:
         """A segment has opened its file: if this was one of the last descriptors, others let go of theirs."""
@@ -149,21 +158,27 @@ class OpenFiles:
     def _close_some(self, wanted: int, kept: OpenSegment | None, *, urgent: bool) -> bool:
         """Let so many go, those first that nobody used since they were looked at here last.
 
-        `urgent`: if all hold what is not durable, one is synced.  Returns whether any let go.
+        Some that cannot, because they hold what is not durable, are named to be synced.  `urgent`: if none can,
+        one is synced here.  Returns whether any let go.
         """
-        files, closed = self._growing.files, 0
+        files, closed, named = self._growing.files, 0, 0
         for _ in range(min(2 * len(files), _LOOKED_AT)):
             if not files:
                 break
             segment, _ = files.popitem(last=False)
             again = segment.used and not urgent
             segment.used = False
-            if segment is kept or again or not segment.drop_file():
+            if segment is kept or again:
                 files[segment] = None
-            else:
+            elif segment.drop_file():
                 closed += 1
                 if closed == wanted:
                     return True
+            else:
+                files[segment] = None
+                if named < _NAMED:
+                    named += 1
+                    self.unsynced[segment.directory] = None
         if not urgent or closed:
             return closed > 0
         for _ in range(min(len(files), _LOOKED_AT)):
@@ -172,6 +187,11 @@ class OpenFiles:
                 return True
             files[segment] = None
         return False
+
+    def take_unsynced(self) -> list[str]:
+        """The directories of logs that should be synced soon, each named once."""
+        named, self.unsynced = self.unsynced, {}
+        return list(named)
 
     # --- both ---------------------------------------------------------------------------------------------
 
@@ -201,7 +221,8 @@ class OpenFiles:
         with self._guard:
             self._sealed.clear()
         self._growing.files.clear()
+        self.unsynced.clear()
 
 
-SEALED = OpenFiles()
-"""The open files of this process, which has one limit on descriptors.  (Most of them are of sealed segments.)"""
+OPEN_FILES = OpenFiles()
+"""The open files of this process, which has one limit on descriptors."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from barnabas.errors import StorageError
-from barnabas.log.segments.open_files import SEALED
+from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.model import Offset
 from barnabas.ports import Disk, DiskFile
 
@@ -74,10 +74,10 @@ class SegmentFile:
             )
         self._file = file
         if self.limit == MAX_OFFSET:
-            SEALED.grows(self, descriptor)
+            OPEN_FILES.grows(self, descriptor)
         else:
-            SEALED.used(self)  # which may let go of any file, in any thread
-            SEALED.took(descriptor, self)
+            OPEN_FILES.used(self)  # which may let go of any file, in any thread
+            OPEN_FILES.took(descriptor, self)
         return file
 
     def _descriptor_for(self, path: str, *, create: bool = False) -> tuple[DiskFile, int]:
@@ -87,7 +87,7 @@ class SegmentFile:
             try:
                 file = self.disk.open(path, create=create)
             except StorageError as error:
-                if not error.descriptors or not SEALED.give_way(to_growth=self.limit == MAX_OFFSET):
+                if not error.descriptors or not OPEN_FILES.give_way(to_growth=self.limit == MAX_OFFSET):
                     raise
                 others_gave = True
             else:
@@ -106,17 +106,17 @@ class SegmentFile:
         self.limit = MAX_OFFSET
         if self.durable == _ALL:
             self.durable = self.end_position
-        SEALED.forget(self)
+        OPEN_FILES.forget(self)
         if self._file is not None:
-            SEALED.grows(self, self._file.fileno())
+            OPEN_FILES.grows(self, self._file.fileno())
 
     def ended(self, limit: Offset) -> None:
         """Another one follows it, from `limit` on.  It is durable, or whoever will sync it holds its file."""
         self.limit = limit
         self.durable = _ALL
-        SEALED.forget(self)
+        OPEN_FILES.forget(self)
         if self._file is not None:
-            SEALED.used(self)
+            OPEN_FILES.used(self)
 
     def distrust(self) -> None:
         """What it holds was written by a process that is gone, and perhaps is in the page cache alone."""
@@ -159,10 +159,10 @@ class SegmentFile:
     def rest(self) -> None:
         """Its thread is done with it: let go of the file, if that may be."""
         if self.drop_file():
-            SEALED.forget(self)
+            OPEN_FILES.forget(self)
 
     def close(self) -> None:
-        SEALED.forget(self)
+        OPEN_FILES.forget(self)
         file, self._file = self._file, None
         if file is not None:
             file.close()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.config import Config
 from barnabas.errors import BarnabasError
-from barnabas.log.segments.open_files import SEALED, descriptors_for, enough_for
+from barnabas.log.segments.open_files import OPEN_FILES, descriptors_for, enough_for
 from barnabas.server.loop.collector import Collector
 from barnabas.server.loop.system import most_descriptors, raise_descriptor_limit
 from barnabas.server.node.process import Node
@@ -61,7 +61,7 @@ def run(
         node=config.node_id if config.bool("barnabas.events.node") else None,
     )
     raise_descriptor_limit()
-    SEALED.allow(most_descriptors())
+    OPEN_FILES.allow(most_descriptors())
     collector = Collector()
     collector.install()
     try:

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from barnabas.log.segments.open_files import SEALED
+from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.model import NodeId
 from barnabas.sim.cluster.loop import Scheduler, VirtualLoop
 from barnabas.sim.cluster.network import Network
@@ -147,7 +147,7 @@ class World:
             loop.end()
         for loop in loops:
             loop.bury()
-        SEALED.forget_all()
+        OPEN_FILES.forget_all()
 
     # What is told of it.
 
