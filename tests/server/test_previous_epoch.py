@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -112,6 +113,90 @@ def test_a_disk_on_which_nothing_can_be_changed_is_not_served_unsynced(disk: Mem
     life.remember(7, synced=False)
     assert len(failed) == 1
     assert not failed[0].full
+
+
+# ------------------------------------------------------------------ a registration without an answer
+
+FIRST, SECOND, THIRD = (Uuid(bytes([number]) * 16) for number in (1, 2, 3))
+
+
+def both() -> list[Any]:
+    return [directory("/a"), directory("/b")]
+
+
+def begun(disk: MemoryDisk, incarnation: Uuid) -> PreviousEpoch:
+    """A life after that of epoch 7, which is about to register."""
+    PreviousEpoch(disk, both()).remember(7, synced=True)
+    life = PreviousEpoch(disk, both())
+    assert life.incarnation(incarnation) == incarnation
+    return life
+
+
+def test_a_life_that_had_no_answer_is_registered_again_as_the_same_one(disk: MemoryDisk) -> None:
+    """The controller may have a registration of it, whose epoch this broker does not know."""
+    begun(disk, FIRST)
+    for fresh in (SECOND, THIRD):
+        disk.crash("all")
+        life = PreviousEpoch(disk, both())
+        assert life.incarnation(fresh) == FIRST and life.epoch() == 7
+
+
+def test_a_life_that_had_its_answer_is_over_when_it_ends(disk: MemoryDisk) -> None:
+    begun(disk, FIRST).remember(8, synced=True)
+    disk.crash("all")
+    life = PreviousEpoch(disk, both())
+    assert life.epoch() == 8 and life.incarnation(SECOND) == SECOND
+
+
+@pytest.mark.parametrize("trouble", [{"offline": True}, {"lost": True}])
+def test_a_disk_that_lacks_something_begins_a_new_life(disk: MemoryDisk, trouble: dict[str, Any]) -> None:
+    begun(disk, FIRST)
+    assert PreviousEpoch(disk, [directory("/a"), directory("/b", **trouble)]).incarnation(SECOND) == SECOND
+
+
+def test_a_life_that_was_stopped_cleanly_since_then_is_over(disk: MemoryDisk) -> None:
+    begun(disk, FIRST)
+    assert (
+        PreviousEpoch(disk, [directory("/a", clean=9), directory("/b", clean=9)]).incarnation(SECOND)
+        == SECOND
+    )
+
+
+def test_a_new_disk_begins_a_new_life_and_notes_none(disk: MemoryDisk) -> None:
+    begun(disk, FIRST)
+    disk.remove(f"/b/{FILE}")
+    for fresh in (SECOND, THIRD):
+        assert PreviousEpoch(disk, both()).incarnation(fresh) == fresh
+
+
+def test_a_life_that_could_not_be_noted_everywhere_begins_anew(disk: MemoryDisk) -> None:
+    PreviousEpoch(disk, both()).remember(7, synced=True)
+    disk.fail("sync", f"/b/{FILE}")
+    assert PreviousEpoch(disk, both()).incarnation(FIRST) == FIRST
+    disk.heal()
+    disk.crash("all")
+    life = PreviousEpoch(disk, both())
+    assert life.epoch() == 7 and life.incarnation(SECOND) == SECOND
+
+
+def test_a_disk_without_room_does_not_keep_a_life_that_had_its_answer(disk: MemoryDisk) -> None:
+    """Else the next one would register as the life that was in sync, and go on leading in its leader epochs."""
+    life = begun(disk, FIRST)
+    disk.full_after(0)
+    life.remember(8, synced=True)
+    disk.heal()
+    disk.crash("all")
+    after = PreviousEpoch(disk, both())
+    assert after.epoch() == -1 and after.incarnation(SECOND) == SECOND
+
+
+@pytest.mark.parametrize("noted", ["", "x", 7, None, [], {}])
+def test_nonsense_in_place_of_an_incarnation_is_none(disk: MemoryDisk, noted: object) -> None:
+    names = [f"id of {path}" for path in ("/a", "/b")]
+    said = {"version": 0, "brokerEpoch": 7, "directories": names, "registering": noted}
+    for path in ("/a", "/b"):
+        disk.put(f"{path}/{FILE}", json.dumps(said).encode())
+    assert PreviousEpoch(disk, both()).incarnation(SECOND) == SECOND
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"brokerEpoch":"7"}', b"7"])

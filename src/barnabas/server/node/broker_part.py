@@ -89,6 +89,7 @@ class BrokerPart:
             ],
             directories=[directory.directory_id for directory in home.logs.online()],
             previous_epoch=self._previous_epoch.epoch(),
+            incarnation=self._previous_epoch.incarnation(runtime.random.uuid()),
         )
         self.lifecycle = BrokerLifecycle(
             quorum.request,

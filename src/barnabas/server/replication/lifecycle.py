@@ -19,7 +19,7 @@ from barnabas.controller.feature_levels import METADATA_VERSION, supported
 from barnabas.controller.image import BrokerEndpoint, ImageDelta
 from barnabas.controller.versions import DIRECTORIES
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.model import BrokerEpoch, DirectoryId, NodeId, Offset
+from barnabas.model import ZERO_UUID, BrokerEpoch, DirectoryId, NodeId, Offset, Uuid
 from barnabas.ports import Randomness
 from barnabas.server.observe import events
 from barnabas.wire.codec.message import Message
@@ -62,7 +62,8 @@ class LifecycleState(IntEnum):
 class LifecycleSettings(NamedTuple):
     """Who this broker is and how often it reports, in seconds.
 
-    `previous_epoch` is the broker epoch in the marker of a clean stop (-1: the last stop was not clean).
+    `previous_epoch` is the broker epoch of the life before, if nothing of it is lost (else -1).  `incarnation` is
+    this life, or one that had no answer (`server.replication.previous_epoch`); zero: a new one.
     """
 
     broker_id: NodeId
@@ -71,6 +72,7 @@ class LifecycleSettings(NamedTuple):
     directories: tuple[DirectoryId, ...]
     rack: str | None = None
     previous_epoch: BrokerEpoch = -1
+    incarnation: Uuid = ZERO_UUID
     heartbeat_interval: float = 2.0
     registration_timeout: float = 60.0
 
@@ -83,6 +85,7 @@ class LifecycleSettings(NamedTuple):
         listeners: Sequence[BrokerEndpoint],
         directories: Sequence[DirectoryId],
         previous_epoch: BrokerEpoch = -1,
+        incarnation: Uuid = ZERO_UUID,
     ) -> LifecycleSettings:
         """From a node's configuration; `listeners` as they are advertised."""
         return cls(
@@ -92,6 +95,7 @@ class LifecycleSettings(NamedTuple):
             directories=tuple(directories),
             rack=config.optional_str("broker.rack") or None,
             previous_epoch=previous_epoch,
+            incarnation=incarnation,
             heartbeat_interval=config.int("broker.heartbeat.interval.ms") / 1000,
             registration_timeout=config.int("initial.broker.registration.timeout.ms") / 1000,
         )
@@ -123,7 +127,7 @@ class BrokerLifecycle:
         self.fenced = True
         self._submit = submit
         self._metadata_offset = metadata_offset
-        self._incarnation = random.uuid()
+        self._incarnation = random.uuid() if settings.incarnation == ZERO_UUID else settings.incarnation
         self._offline: set[DirectoryId] = set()
         self.reported: set[DirectoryId] = set()
         """Directories of which the controller has heard that they failed."""

@@ -6,19 +6,24 @@ operator allows it (`flush.messages`), so an intact disk lacks nothing, however 
 says so in the same way as Apache Kafka's after a clean stop: it registers with its previous broker epoch.  A
 disk that was replaced, or is an older copy of itself, does not have that epoch.  If a disk is missing or was
 removed from `log.dirs`, the other disks know that it is.  In both cases the controller applies KIP-966.
+
+A registration may be committed though its answer is lost, and then the broker dies: it does not know the epoch of
+that life, in which it served nothing.  So before a broker registers, its disks also note the incarnation that it
+registers as; if they still do in the next life, that one registers as the same incarnation, and the controller
+answers with the epoch that it has already.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from barnabas.config import Config
 from barnabas.controller.image import MetadataImage
 from barnabas.errors import ConfigError, StorageError
 from barnabas.log.storage.log_directory import LogDirectory
-from barnabas.model import BrokerEpoch
+from barnabas.model import BrokerEpoch, Uuid
 from barnabas.ports import Disk
 
 if TYPE_CHECKING:
@@ -32,14 +37,18 @@ _NODE, _TOPIC = "log.flush.interval.messages", "flush.messages"
 
 
 class PreviousEpoch:
-    """`epoch()` of the life before, once; `remember` the epoch of this one as long as all is synced."""
+    """`epoch()` of the life before, once, then the `incarnation()` to register as; `remember` the epoch of this
+    life as long as all is synced.
+    """
 
-    __slots__ = ("_directories", "_disk", "_spoilt")
+    __slots__ = ("_directories", "_disk", "_registering", "_spoilt")
 
     def __init__(self, disk: Disk, directories: Sequence[LogDirectory]) -> None:
         self._disk = disk
         self._directories = directories
         self._spoilt = False
+        self._registering = False
+        """Whether the disks note an incarnation that registers."""
 
     def __repr__(self) -> str:
         return f"<PreviousEpoch of {len(self._directories)} directories{' spoilt' if self._spoilt else ''}>"
@@ -56,36 +65,61 @@ class PreviousEpoch:
         """What one directory remembers, unless one of those that were in use beside it is not `here`."""
         if directory.offline is not None:
             return _NONE
-        path = f"{directory.path}/{FILE}"
-        epoch = _NONE
+        found = self._read(directory)
         try:
-            if self._disk.exists(path):
-                found = json.loads(self._disk.read(path))
-                if not here.issuperset(found.get("directories", ())):
-                    return _NONE
-                epoch = found["brokerEpoch"]
-        except (StorageError, ValueError, KeyError, TypeError, AttributeError):
-            epoch = _NONE
+            if not here.issuperset(found.get("directories", ())):
+                return _NONE
+        except TypeError:
+            found = {}
         if any(log.recovery.below_recovery_point or log.damage for log in directory.logs.values()):
             return _NONE
         if directory.broker_epoch >= 0:
             return directory.broker_epoch
+        epoch = found.get("brokerEpoch", _NONE)
         return epoch if isinstance(epoch, int) else _NONE
+
+    def _read(self, directory: LogDirectory) -> dict[str, Any]:
+        path = f"{directory.path}/{FILE}"
+        try:
+            found = json.loads(self._disk.read(path)) if self._disk.exists(path) else {}
+        except (StorageError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def incarnation(self, fresh: Uuid) -> Uuid:
+        """As which incarnation to register: as `fresh`, or again as that of the life before, if it had no answer.
+
+        Noted before this returns, where the disks remember an epoch.
+        """
+        epoch, noted = self.epoch(), [self._read(directory) for directory in self._directories]
+        if epoch < 0 or any(found.get("brokerEpoch") != epoch for found in noted):
+            return fresh
+        self._registering = True
+        try:
+            (before,) = {Uuid.parse(found["registering"]) for found in noted}
+        except (KeyError, ValueError, TypeError, AttributeError):
+            self._write({"brokerEpoch": epoch, "registering": str(fresh)}, forget=False)
+            return fresh
+        return before
 
     def remember(self, epoch: BrokerEpoch, *, synced: bool) -> None:
         """This life's epoch, before it can be in sync anywhere; not `synced`: nothing is known of it any more."""
         if self._spoilt:
             return
         self._spoilt = not synced
-        said = {"version": 0, "brokerEpoch": epoch if synced else _NONE, "directories": sorted(self._ids())}
-        content = json.dumps(said).encode()
+        # Where this cannot be written, an older epoch stays there, which no controller takes for this one; but
+        # this one must go, and so must the incarnation of this life.
+        self._write({"brokerEpoch": epoch if synced else _NONE}, forget=not synced or self._registering)
+        self._registering = False
+
+    def _write(self, said: dict[str, object], *, forget: bool) -> None:
+        content = json.dumps({"version": 0, **said, "directories": sorted(self._ids())}).encode()
         for directory in self._directories:
             if directory.offline is None:
                 try:
                     self._disk.replace(f"{directory.path}/{FILE}", content)
                 except StorageError:
-                    # An older epoch stays there, which no controller takes for this one; but this one must go.
-                    if not synced:
+                    if forget:
                         self._forget(directory)
 
     def _forget(self, directory: LogDirectory) -> None:

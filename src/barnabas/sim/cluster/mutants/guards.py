@@ -23,6 +23,24 @@ GUARDS: tuple[Mutant, ...] = (
         "core.is_sole_voter and not core.config.bootstrap",
         34,
     ),
+    mutant(
+        "a stranger's brokers are registered",
+        "the controller takes requests of nodes that are of another quorum",
+        "server.kraft.driver Quorum.is_stranger",
+        "return is_stranger(self._driver.node.core, request)",
+        "return False",
+        guard="tests/server/test_requests_of_strangers.py"
+        "::test_a_controller_does_nothing_for_a_node_of_another_quorum",
+    ),
+    mutant(
+        "a life without an answer is forgotten",
+        "a broker that died before its registration was answered registers as another life",
+        "server.replication.previous_epoch PreviousEpoch.incarnation",
+        "return before",
+        "return fresh",
+        guard="tests/server/test_previous_epoch.py"
+        "::test_a_life_that_had_no_answer_is_registered_again_as_the_same_one",
+    ),
     Mutant(
         "a stranger ends the node",
         "a leader of another quorum is followed until the node stops",
