@@ -232,6 +232,13 @@ class SeedRun:
                     return f"{topic.name}-{index} is still moving: {state}"
                 if set(state.isr) != set(state.replicas) - gone:
                     return f"{topic.name}-{index} is under-replicated: {state.isr} of {state.replicas}"
+        for name, index in world.partitions():
+            leader = world.leader_of(name, index)
+            partition = (
+                None if leader is None or leader.broker is None else leader.broker.partition(name, index)
+            )
+            if partition is None or partition.high_watermark < partition.log.log_end_offset:
+                return f"{name}-{index} is not committed to its end: {partition!r}"
         if not self.clients.done:
             return f"clients are not done: {self.clients!r}"
         return None

@@ -1,7 +1,8 @@
 """The clients of a seed: producers and consumers of several kinds, and what their history must not show.
 
 `begin` starts them.  `finish` stops the producers from sending new records; once the fate of everything sent
-is known, the last readers read every partition as a whole.  `check` runs the checker.
+is known, and the consumers have read what they asked for, the last readers read every partition as a whole.
+`check` runs the checker.
 """
 
 from __future__ import annotations
@@ -135,6 +136,8 @@ class Workload:
                 consumer.finish()
             for committer in self.committers:
                 committer.finish()
+            if not all(consumer.done for consumer in self.consumers):
+                return False  # what they still read must be there when the last readers ask for the end
             for where in self.partitions:
                 contact = self._contact(f"last reader of {where.topic}-{where.partition}")
                 reader = LastReader(contact, self.history, where)
@@ -145,7 +148,8 @@ class Workload:
 
     def waiting(self) -> str:
         """What keeps `done` from being so, for whoever gave up waiting for it."""
-        busy = [repr(lane) for p in self.producers if not p.done for lane in p.lanes if lane.queue]
+        busy = [one.contact.name for one in self.consumers if one.finishing and not one.done]
+        busy += [repr(lane) for p in self.producers if not p.done for lane in p.lanes if lane.queue]
         reading = [
             f"{reader.contact.name} at {reader.readings[0].position}"
             for reader in self.last_readers

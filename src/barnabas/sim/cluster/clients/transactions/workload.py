@@ -200,6 +200,8 @@ class TransactionalWorkload:
                 consumer.finish()
             for watcher in self.watchers:
                 watcher.finish()
+            if not all(consumer.done for consumer in self.consumers):
+                return False  # what they still read must be there when the last readers ask for the end
             for where in self.partitions:
                 contact = self._contact(f"last reader of {where.topic}-{where.partition}")
                 reader = LastCommittedReader(contact, self.history, where, stable=self.stable)
@@ -229,6 +231,7 @@ class TransactionalWorkload:
         """What keeps `done` from being so."""
         busy = [repr(one) for one in self.producers if not one.done]
         busy += [repr(one) for one in self.disturbers if not one.done]
+        busy += [one.contact.name for one in self.consumers if one.finishing and not one.done]
         busy += [one.contact.name for one in self.last_readers if not one.done]
         busy += [repr(one) for one in self.positions if not one.done]
         return "; ".join(busy if self._quiet() else [*busy, "a transaction is open"])
