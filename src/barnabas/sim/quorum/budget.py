@@ -2,7 +2,8 @@
 
 A fault that destroys a disk asks here first.  It may happen if every voter set that is in force anywhere (in
 any log, of a running node or one that is down) keeps a majority of whole disks without it, also if two more
-of its members were removed before anybody noticed; or, with no change in progress, exactly a majority.
+of its members were removed before anybody noticed, or as many as requests on their way name; or, with no change
+in progress and no such request, exactly a majority.
 """
 
 from __future__ import annotations
@@ -74,8 +75,10 @@ def may_lose(world: World, node: Node, *, quiet: bool) -> bool:
         if any(key.directory_id == ZERO_UUID for key in voters.keys):
             return False  # without directory ids nobody could tell the new replica from the old one
         left = found(world, voters, [other for other in world.nodes.values() if other is not node])
-        if quiet and left >= voters.majority:
+        leaving = sum(world.removals[key] > 0 for key in voters.keys if key != node.key and whole(world, key))
+        if quiet and not leaving and left >= voters.majority:
             continue
-        if left - 2 < (len(voters) - 2) // 2 + 1:
+        fewer = max(2, leaving)
+        if left - fewer < (len(voters) - fewer) // 2 + 1:
             return False
     return True

@@ -116,21 +116,23 @@ class Network:
 
     # What nodes do.
 
-    def send(self, source: NodeId, target: NodeId, deliver: Callable[[], None]) -> None:
-        """Send one message."""
+    def send(self, source: NodeId, target: NodeId, deliver: Callable[[], None]) -> int:
+        """Send one message.  Returns how often it will arrive."""
         self.sent += 1
         rng = self._rng
         if self._cut[source, target] > 0 or (self.loss and rng.random() < self.loss):
             self.lost += 1
-            return
+            return 0
         if self._clogged[source, target] > 0:
             self.held += 1
             self._held.setdefault((source, target), []).append(deliver)
-            return
+            return 1
         self._schedule.at(self._delay(), deliver)
         if self.duplication and rng.random() < self.duplication:
             self.doubled += 1
             self._schedule.at(self._delay() + rng.random() * self.tail_delay, deliver)
+            return 2
+        return 1
 
     def _delay(self) -> float:
         rng = self._rng

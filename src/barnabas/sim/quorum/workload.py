@@ -19,6 +19,7 @@ from barnabas.raft.messages import (
     ChangeRequest,
     ChangeResponse,
     ReassignRequest,
+    RemoveVoterRequest,
     Supervise,
 )
 from barnabas.raft.value import altered
@@ -123,6 +124,9 @@ class Operator:
         world = self.world
         operation = Operation(kind, request, world.time)
         self.pending.append(operation)
+        leaves = request.voter if isinstance(request, RemoveVoterRequest) else None
+        if leaves is not None:
+            world.removals[leaves] += 1
         self.done[kind] += 1
         world.tell(0, f"operator {-self.id}: {operation}")
         patience = getattr(request, "timeout", 5.0) + 3.0
@@ -130,6 +134,8 @@ class Operator:
         def end(outcome: ErrorCode | None) -> None:
             if operation in self.pending:
                 self.pending.remove(operation)
+                if leaves is not None:
+                    world.removals[leaves] -= 1
                 name = "unknown" if outcome is None else outcome.name
                 self.outcomes[f"{kind}: {name}"] += 1
                 world.tell(0, f"operator {-self.id}: {operation} -> {name}")

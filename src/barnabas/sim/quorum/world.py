@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections import Counter
 from collections.abc import Callable
 from struct import Struct
 from typing import ClassVar, Protocol
@@ -21,6 +22,7 @@ from barnabas.raft.messages import (
     ChangeResponse,
     Failed,
     Message,
+    RemoveVoterRequest,
     Request,
     Response,
     Supervise,
@@ -91,6 +93,8 @@ class World(EventHeap):
         """Let a client write to this node."""
         self.on_down: Callable[[Node, str], None] = lambda node, why: None
         self.change_pending: Callable[[], bool] = lambda: False
+        self.removals: Counter[ReplicaKey] = Counter()
+        """Voters that requests name which are on their way or not answered yet: to remove them."""
         self._ports = 0
         self._hash = hashlib.sha256()
         self.nodes: dict[NodeId, Node] = {}
@@ -235,8 +239,11 @@ class World(EventHeap):
     ) -> None:
         """Send a request from a node (or from outside: a negative id)."""
         node = self.nodes[target]
+        leaves = request.voter if isinstance(request, RemoveVoterRequest) else None
 
         def deliver() -> None:
+            if leaves is not None:
+                self.removals[leaves] -= 1
             process = node.process
             if process is not None:
                 node.invariants.arrived(node, request)
@@ -244,7 +251,9 @@ class World(EventHeap):
             elif self.network.reaches(target, source):
                 self.at(0.001, refused)
 
-        self.network.send(source, target, deliver)
+        copies = self.network.send(source, target, deliver)
+        if leaves is not None:
+            self.removals[leaves] += copies
 
     def _asked(self, process: Process, token: object, request: Request) -> None:
         """A request reaches a node; an operator who asks for other voters has a right to an answer."""
