@@ -10,7 +10,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.raft.effects import Event, SaveElection
 from barnabas.raft.entries import Batch, ElectionState, KraftVersionEntry, Note, VotersEntry
 from barnabas.raft.log_view import LogView
-from barnabas.raft.membership.generation import EPOCH_GAP, GENERATION_NOTE, QuorumGeneration
+from barnabas.raft.membership.generation import EPOCH_GAP, GENERATION_NOTE, UNKNOWN, QuorumGeneration
 from barnabas.raft.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
@@ -106,6 +106,17 @@ def test_a_lost_node_may_follow_only_when_it_has_nothing_that_is_missing(
     assert (ErrorCode.NONE if response is None else response.error) is error
     again = solo.ask(FetchRequest(solo.node.epoch, key_of(4), offset, last_epoch, cluster_id=CLUSTER))
     assert again is None or again.error is ErrorCode.NONE, "a voter of the new set is cut, as ever"
+
+
+@pytest.mark.parametrize(("heard_of", "granted"), [(0, True), (1, False)])
+def test_a_candidate_of_apache_kafka_gets_a_vote_where_no_generation_was_superseded(
+    heard_of: int, granted: bool
+) -> None:
+    """It names no generation, which counts as the first one."""
+    voter = Solo(log_view=journal_of((1, 2, 3), OLD), saved=ElectionState(3, generation=heard_of), node_id=2)
+    vote = VoteRequest(4, key_of(1), 3, 10, False, key_of(2), CLUSTER, generation=UNKNOWN)
+    response = voter.ask(vote)
+    assert isinstance(response, VoteResponse) and response.granted is granted
 
 
 def test_who_hears_of_a_newer_generation_leads_no_more_stands_no_more_and_remembers_it() -> None:

@@ -218,7 +218,7 @@ def _grants(core: Core, request: VoteRequest, now: Now) -> bool:
     role = core.role
     mine = (core.log_view.last_epoch, core.log_view.end_offset)
     up_to_date = (request.last_epoch, request.last_offset) >= mine
-    if isinstance(role, Leader) or request.generation < core.superseded:
+    if isinstance(role, Leader) or max(request.generation, 0) < core.superseded:  # Apache Kafka's name none
         return False
     if request.pre_vote:
         follows = isinstance(role, Follower) and role.has_fetched and role.deadline > now.mono

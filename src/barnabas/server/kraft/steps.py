@@ -15,8 +15,7 @@ from barnabas.ports import Clock
 from barnabas.raft.driver import Driver
 from barnabas.raft.entries import Opaque
 from barnabas.raft.log_view import LogView
-from barnabas.raft.messages import Message, Propose, Received, Tick, VoteRequest
-from barnabas.raft.value import altered
+from barnabas.raft.messages import Message, Propose, Received, Tick
 from barnabas.server.kraft.proposals import Requests
 from barnabas.server.net.context import RequestContext
 from barnabas.server.observe.history import asker
@@ -91,15 +90,7 @@ class QuorumSteps:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "this controller does not run")
         caller = Caller(self._loop.create_future(), request, context.version, context.client.listener)
         caller.by = asker(context)
-        asked = caller.asked()
-        if (
-            isinstance(asked, VoteRequest)
-            and asked.generation < 0
-            and not self._driver.node.core.known_generation
-        ):
-            # Apache Kafka's nodes name no quorum generation.  Where none was superseded there is only the first.
-            asked = altered(asked, generation=0)
-        self.receive(Received(caller, asked))
+        self.receive(Received(caller, caller.asked()))
         return caller.future
 
     def append_own(self, records: list[MetadataRecord]) -> None:
