@@ -82,7 +82,7 @@ _CONSUMER: tuple[Mutant, ...] = (
         "epochs of members are not written",
         "the next coordinator does not know what a member owns, or in which epoch",
         "CurrentMemberAssignment",
-        13,
+        33,
     ),
     _not_written(
         "targets are not written",
