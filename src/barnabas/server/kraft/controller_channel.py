@@ -4,8 +4,8 @@ A node that is the active controller decides them itself; any other sends them t
 (registration, heartbeats, producer ids) as they are, those of its clients in envelopes (KIP-590).  Which
 node is active is what the quorum says at this moment; where it is, is the address it leads from.
 
-Each request names the quorum that this node is of, where it knows it: the node it takes for the controller may
-be of another one, whatever else of it is the same, and then does not take the request (`raft.identity.origin`).
+A request that has a field for it names the quorum that this node is of, as soon as it is known: who is taken for
+the controller may be of another one, whatever else is the same, and then refuses it (`raft.identity.origin`).
 
 Requests wait for a controller, and look for it again when the one they asked is none any more, until their
 time is up.  An answer tells what became of them; without one, a client is told REQUEST_TIMED_OUT or
