@@ -15,6 +15,7 @@ from contextlib import suppress
 from barnabas.cli.doctor.findings import Findings
 from barnabas.cli.doctor.line import Address
 from barnabas.log.segments.open_files import descriptors_for, enough_for
+from barnabas.server.loop.system import descriptor_advice
 
 __all__ = ["examine_descriptors"]
 
@@ -31,12 +32,11 @@ def examine_descriptors(broker: int, at: Address, partitions: int, found: Findin
     if enough_for(partitions, limit):
         found.ok(check, f"its process may have {limit:,} files open, and has {partitions:,} partitions")
         return
-    wanted = descriptors_for(partitions)
     found.warn(
         check,
         f"its process may have {limit:,} files open, and has {partitions:,} partitions: it opens and closes "
         "their files again and again",
-        f"LimitNOFILE={wanted} in its systemd unit, or `ulimit -n {wanted}` where it is started",
+        descriptor_advice(descriptors_for(partitions)),
     )
 
 

@@ -11,7 +11,13 @@ from contextlib import suppress
 
 from barnabas.model import Now, Uuid
 
-__all__ = ["SystemClock", "SystemRandomness", "most_descriptors", "raise_descriptor_limit"]
+__all__ = [
+    "SystemClock",
+    "SystemRandomness",
+    "descriptor_advice",
+    "most_descriptors",
+    "raise_descriptor_limit",
+]
 
 _ENOUGH = 1 << 20
 
@@ -68,6 +74,11 @@ def most_descriptors() -> int:
     """How many files and sockets this process may have open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _ENOUGH if soft == resource.RLIM_INFINITY else soft
+
+
+def descriptor_advice(wanted: int) -> str:
+    """How somebody lets a node have so many files open."""
+    return f"LimitNOFILE={wanted} in its systemd unit, or `ulimit -n {wanted}` where it is started"
 
 
 def raise_descriptor_limit() -> None:

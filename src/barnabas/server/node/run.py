@@ -12,7 +12,7 @@ from barnabas.config import Config
 from barnabas.errors import BarnabasError
 from barnabas.log.segments.open_files import OPEN_FILES, descriptors_for, enough_for
 from barnabas.server.loop.collector import Collector
-from barnabas.server.loop.system import most_descriptors, raise_descriptor_limit
+from barnabas.server.loop.system import descriptor_advice, most_descriptors, raise_descriptor_limit
 from barnabas.server.node.process import Node
 from barnabas.server.observe import events
 
@@ -118,12 +118,11 @@ def _look_at_descriptors(node: Node) -> None:
     broker = node.broker
     partitions = 0 if broker is None else sum(1 for _ in broker.logs.all_logs())
     if not enough_for(partitions, most_descriptors()):
-        wanted = descriptors_for(partitions)
         events.emit(
             events.DESCRIPTORS_LOW,
             limit=most_descriptors(),
             partitions=partitions,
-            next=f"LimitNOFILE={wanted} in its systemd unit, or ulimit -n {wanted} where it is started",
+            next=descriptor_advice(descriptors_for(partitions)),
         )
 
 
