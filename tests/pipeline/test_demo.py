@@ -18,9 +18,16 @@ from barnabas.errors import BarnabasError
 from barnabas.pipeline.demo.children import Child, session_members
 from barnabas.pipeline.demo.directory import ResultDirectory
 from barnabas.pipeline.demo.proof import differences, expected_cells, read_back
-from barnabas.pipeline.demo.report import by_carrier_and_hour, picture, plain_table, write_parquet
+from barnabas.pipeline.demo.report import (
+    _draw_timeline,
+    by_carrier_and_hour,
+    picture,
+    plain_table,
+    write_parquet,
+)
 from barnabas.pipeline.demo.screen import Numbers, Screen
 from barnabas.pipeline.demo.timeline import Timeline
+from barnabas.pipeline.demo.voters import MOVE
 from barnabas.pipeline.jobs.flights import (
     END_OF_YEAR,
     ROWS,
@@ -132,13 +139,30 @@ def test_the_table_the_file_and_the_picture_show_every_carrier(tmp_path: Path) -
     write_parquet(records.elements(), str(tmp_path / "x.parquet"))
     assert parquet.read_table(tmp_path / "x.parquet").num_rows == 3
     timeline = Timeline()
-    timeline.begin("Spark is dead")
+    timeline.begin("Spark is dead", killed=True)
     timeline.sample(3, 2, 1)
     timeline.end("Spark is dead")
-    timeline.begin("node 1 is dead")
-    assert [down.until is None for down in timeline.downs] == [False, True]
+    timeline.begin("the quorum moves", killed=False)
+    assert [period.until is None for period in timeline.periods] == [False, True]
     picture(cells, timeline, str(tmp_path / "x.png"))
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_picture_marks_what_was_killed_and_when_the_quorum_moved() -> None:
+    from matplotlib.figure import Figure
+
+    timeline = Timeline()
+    timeline.sample(3, 2, 1)
+    timeline.begin("Spark is dead", killed=True)
+    timeline.end("Spark is dead")
+    timeline.begin(MOVE, killed=False)
+    axes = Figure().subplots()
+    _draw_timeline(axes, timeline)
+    assert [(text.get_text().strip(), text.get_color()) for text in axes.texts] == [
+        ("Spark is dead (kill -9)", "darkred"),
+        ("barnabas quorum reassign --target 4,5,6", "navy"),
+    ]
+    assert [text.get_position()[0] for text in axes.texts] == [one.since for one in timeline.periods]
 
 
 def test_a_screen_that_is_no_terminal_gets_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:

@@ -208,9 +208,7 @@ class Demo:
         )
         self.driver_kill = DriverKill(scene, self.stream, self.is_time_for_spark)
         if self.args.quorum:
-            self.move = move = VoterMove(
-                self.nodes, self.directory.work, self.screen.say, lambda: self.delivered
-            )
+            self.move = move = VoterMove(scene, self.nodes, self.directory.work)
             steps = [move.start, move.follow, self.is_time, move.ask, move.moved]
         else:
             self.leader_kill = LeaderKill(scene, self.nodes, self.leaders, self.is_time)

@@ -95,7 +95,7 @@ def heat(minutes: float) -> str:
 
 
 def picture(cells: Cells, timeline: Timeline, path: str) -> None:
-    """Draw (PNG) the table as a heat map, and below it what came in and went out while something was dead."""
+    """Draw (PNG) the table as a heat map, and below it what came in and went out meanwhile."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -134,11 +134,13 @@ def _draw_timeline(axes: Any, timeline: Timeline) -> None:
     other.plot(at, [sample.written for sample in timeline.samples], color="tab:purple")
     axes.plot([], [], color="tab:purple", label="delays out, as a reader sees them committed (right)")
     top = axes.get_ylim()[1]
-    for number, down in enumerate(timeline.downs):
-        until = timeline.now if down.until is None else down.until
-        axes.axvspan(down.since, until, color="tab:red", alpha=0.15, linewidth=0)
-        said, height = f" {down.what} (kill -9)", top * (0.06 + 0.08 * number)
-        axes.text(down.since, height, said, color="darkred", bbox={"color": "white", "alpha": 0.7, "pad": 1})
+    for number, period in enumerate(timeline.periods):
+        until = timeline.now if period.until is None else period.until
+        area, ink = ("tab:red", "darkred") if period.killed else ("tab:blue", "navy")
+        axes.axvspan(period.since, until, color=area, alpha=0.15, linewidth=0)
+        axes.axvline(period.since, color=ink, linewidth=0.8)
+        said, height = f" {period.what}{' (kill -9)' if period.killed else ''}", top * (0.06 + 0.08 * number)
+        axes.text(period.since, height, said, color=ink, bbox={"color": "white", "alpha": 0.7, "pad": 1})
     axes.set_xlabel("seconds")
     axes.set_ylabel("flights")
     axes.set_ylim(0, top)

@@ -55,7 +55,7 @@ class LeaderKill:
         self.at_row = self._scene.delivered()
         led, pid = self._leaders.led[victim.number], victim.kill()
         self._victim, self._since = victim, time.monotonic()
-        self._scene.timeline.begin(f"{victim.name} is dead")
+        self._scene.timeline.begin(f"{victim.name} is dead", killed=True)
         self._scene.say(
             f"kill -9 {pid}: {victim.name}, leader of {led} of {self._leaders.led.total()} partitions of "
             f"flights, is gone at row {self.at_row:,}, in the middle of the traffic",
@@ -121,7 +121,7 @@ class DriverKill:
         self.at_row, self._since = self._stream.through, time.monotonic()
         pid = self._stream.kill()
         self._batch = self._stream.batch
-        self._scene.timeline.begin("Spark is dead")
+        self._scene.timeline.begin("Spark is dead", killed=True)
         self._scene.say(
             f"kill -9 {pid}: Spark's driver, with its Java and its Python workers, is gone after row "
             f"{self.at_row:,} and micro-batch {self._batch}, in the middle of the next one",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-__all__ = ["Down", "Sample", "Timeline"]
+__all__ = ["Period", "Sample", "Timeline"]
 
 EVERY_S = 0.2
 
@@ -19,24 +19,25 @@ class Sample(NamedTuple):
     written: int
 
 
-class Down(NamedTuple):
-    """Something was dead from one second to another (None: to the end)."""
+class Period(NamedTuple):
+    """Something was so from one second to another (None: to the end).  `killed`: it was dead."""
 
     what: str
     since: float
     until: float | None
+    killed: bool
 
 
 class Timeline:
-    """`timeline.sample(10, 5, 0); timeline.begin("Spark is dead"); timeline.end("Spark is dead")`."""
+    """`timeline.sample(10, 5, 0); timeline.begin("Spark is dead", killed=True); timeline.end("Spark is dead")`."""
 
     def __init__(self) -> None:
         self.samples: list[Sample] = []
-        self.downs: list[Down] = []
+        self.periods: list[Period] = []
         self._began = time.monotonic()
 
     def __repr__(self) -> str:
-        return f"<Timeline {len(self.samples)} samples, {self.downs}>"
+        return f"<Timeline {len(self.samples)} samples, {self.periods}>"
 
     @property
     def now(self) -> float:
@@ -49,13 +50,13 @@ class Timeline:
         if not self.samples or now >= self.samples[-1].at + EVERY_S:
             self.samples.append(Sample(now, delivered, through, written))
 
-    def begin(self, what: str) -> None:
-        """Something dies."""
-        self.downs.append(Down(what, self.now, None))
+    def begin(self, what: str, *, killed: bool) -> None:
+        """Something dies, or changes."""
+        self.periods.append(Period(what, self.now, None, killed))
 
     def end(self, what: str) -> None:
-        """It is back."""
-        self.downs = [
-            down._replace(until=self.now) if down.what == what and down.until is None else down
-            for down in self.downs
+        """It is back, or has changed."""
+        self.periods = [
+            period._replace(until=self.now) if period.what == what and period.until is None else period
+            for period in self.periods
         ]

@@ -14,20 +14,20 @@ from barnabas.client.admin.quorum import reassign_controllers
 from barnabas.errors import BarnabasError
 from barnabas.pipeline.demo.node import DemoNode, free_ports
 from barnabas.pipeline.demo.nodes import Nodes
+from barnabas.pipeline.demo.strikes import Scene
 
 __all__ = ["VoterMove"]
 
 TARGET = (4, 5, 6)
+MOVE = "barnabas quorum reassign --target 4,5,6"
 LOOK_EVERY_S = 0.5
 """Commands and looks at the quorum are made so often at most."""
 
 
 class VoterMove:
-    """Its methods are the steps, in order; `delivered()` says how many rows are acknowledged by now."""
+    """Its methods are the steps, in order."""
 
-    def __init__(
-        self, nodes: Nodes, work: str, say: Callable[[str, str], None], delivered: Callable[[], int]
-    ) -> None:
+    def __init__(self, scene: Scene, nodes: Nodes, work: str) -> None:
         ports = free_ports(2 * len(TARGET))
         known = [*nodes.controllers, *ports[len(TARGET) :]]
         self._nodes = nodes
@@ -35,8 +35,7 @@ class VoterMove:
             number: DemoNode(number, work, (ports[i], ports[len(TARGET) + i]), known, "controller")
             for i, number in enumerate(TARGET)
         }
-        self._say = say
-        self._delivered = delivered
+        self._scene = scene
         self._looked_at = self._began = 0.0
         self.began_at = self.ended_at = 0
         """Rows that were acknowledged when the move began and when it had ended."""
@@ -52,7 +51,7 @@ class VoterMove:
                 raise BarnabasError(f"{node.name}: {formatting.tail()}", next_step=f"read {formatting.log}")
             formatting.end()
             node.start()
-        self._say("controllers 4, 5 and 6 start: they follow, and do not vote yet", "yellow")
+        self._scene.say("controllers 4, 5 and 6 start: they follow, and do not vote yet", "yellow")
         return True
 
     def follow(self) -> bool:
@@ -62,14 +61,12 @@ class VoterMove:
         )
 
     def ask(self) -> bool:
-        """`barnabas quorum reassign --target 4,5,6`."""
+        """Type `MOVE`."""
         with Admin(self._nodes.bootstrap, client_id="demo-voters") as admin:
             reassign_controllers(admin.cluster, TARGET)
-        self._began, self.began_at = time.monotonic(), self._delivered()
-        self._say(
-            f"barnabas quorum reassign --target 4,5,6: at row {self.began_at:,}",
-            "bold red",
-        )
+        self._began, self.began_at = time.monotonic(), self._scene.delivered()
+        self._scene.timeline.begin(MOVE, killed=False)
+        self._scene.say(f"{MOVE}: at row {self.began_at:,}", "bold red")
         return True
 
     def moved(self) -> bool:
@@ -78,9 +75,10 @@ class VoterMove:
             node.check()
         if not self._holds(lambda voters, observers: voters == set(TARGET)):
             return False
-        self.ended_at = self._delivered()
+        self.ended_at = self._scene.delivered()
+        self._scene.timeline.end(MOVE)
         took = time.monotonic() - self._began
-        self._say(f"voters are 4, 5 and 6 after {took:.1f} s, at row {self.ended_at:,}", "bold green")
+        self._scene.say(f"voters are 4, 5 and 6 after {took:.1f} s, at row {self.ended_at:,}", "bold green")
         return True
 
     def _holds(self, what: Callable[[set[int], set[int]], bool]) -> bool:
