@@ -151,6 +151,36 @@ def test_a_topic_that_is_gone_stops_the_query_or_is_left_out() -> None:
     assert reader.partitions(start, {"t": {"0": 9}}) == []
 
 
+def test_a_loss_that_is_accepted_is_said_once_for_a_micro_batch_and_again_for_the_next_loss(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = FakeCluster({"t": [(5, 9), (0, 4)]})
+    reader = stream(cluster, failOnDataLoss="false")
+
+    def micro_batch(start: dict) -> tuple[dict, list[str]]:
+        caplog.clear()
+        end = reader.latestOffset(start, ReadAllAvailable())
+        reader.partitions(start, end)
+        return end, [record.getMessage() for record in caplog.records]
+
+    end, said = micro_batch({"t": {"0": 2, "1": 1}})
+    assert said == ["data loss: t-0 begins at offset 5: 3 offsets from 2 on are gone"]
+    assert micro_batch(end) == (end, [])
+    cluster.logs["t"] = [(20, 30), (7, 8)]
+    _, said = micro_batch(end)
+    assert said == [
+        "data loss: t-0 begins at offset 20: 11 offsets from 9 on are gone",
+        "data loss: t-1 begins at offset 7: 3 offsets from 4 on are gone",
+    ]
+
+
+def test_a_loss_that_is_not_accepted_fails_each_time() -> None:
+    reader = stream(FakeCluster({"t": [(5, 9)]}))
+    for _ in range(2):
+        with pytest.raises(DataLossError, match="begins at offset 5"):
+            reader.latestOffset({"t": {"0": 2}}, ReadAllAvailable())
+
+
 def test_a_batch_that_is_run_again_has_the_same_ranges() -> None:
     cluster = FakeCluster({"t": [(0, 9)]})
     cluster.logs["t"] = [(0, 1000)]

@@ -323,6 +323,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.last_batch: float | None = None
         self.shown: Offsets = {}
         """What kafka.group.id has."""
+        self.told: list[str] = []
+        """The losses that were said last: Spark asks twice about each micro-batch."""
 
     # -- what Spark asks of a stream, in its order -------------------------------------------------
 
@@ -356,7 +358,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.newest = latest
         ends, ids = self._not_past_the_target(latest, stand)
         begin, lost = check_loss(stand, earliest, ends, ids)
-        report(self.options, lost)
+        self._report(lost)
         self._show({where: stand.offsets[where] for where in begin if where in stand.offsets})
         most = None if isinstance(limit, ReadAllAvailable) else self.options.max_offsets
         if isinstance(limit, ReadMaxRows):
@@ -378,17 +380,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         stand, goal = Positions.read(start), Positions.read(end)
         view = self.view(self.options)
         there = set(goal.offsets)
+        gone: list[str] = []
         try:
             [earliest] = view.offsets(dict.fromkeys(there, EARLIEST))
         except KafkaError as error:
             if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
-            report(self.options, [str(error)])
+            gone.append(str(error))
             there &= set(discover(view, self.options, missing_ok=True).partitions)
             [earliest] = view.offsets(dict.fromkeys(there, EARLIEST))
         ends = {where: goal.offsets[where] for where in there}
         begin, lost = check_loss(stand, earliest, ends, goal.ids)
-        report(self.options, lost)
+        self._report([*gone, *lost])
         return [RangePartition(part) for part in split(begin, ends, self.options, goal.ids)]
 
     @plainly
@@ -402,6 +405,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._show(Positions.read(end).offsets)
 
     # -- steps of the above ------------------------------------------------------------------------
+
+    def _report(self, lost: list[str]) -> None:
+        """The same as `report`, without what was said the last time."""
+        report(self.options, [what for what in lost if what not in self.told])
+        self.told = lost
 
     def _ends(self) -> tuple[Positions, Offsets]:
         """Where the partitions that there are end, and where they begin."""

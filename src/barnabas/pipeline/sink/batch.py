@@ -51,6 +51,7 @@ class SinkDriver:
         self._id = f"{self._prefix}driver"
         self._log = DecisionLog(bootstrap, cluster, name)
         self._fail_on_data_loss = fail_on_data_loss
+        self._warned = False
 
     def __repr__(self) -> str:
         return f"<SinkDriver {self._id} {self._log!r}>"
@@ -80,6 +81,7 @@ class SinkDriver:
         decision = decision_of(batch, done)
         if decision is None:
             return
+        self._warn_of_timeout(done)
         assert done[0].driver is not None
         claim = self._log.write(done[0].driver, decision)
         self._end(decision, commit=True)
@@ -99,9 +101,22 @@ class SinkDriver:
 
     def end_all(self, tasks: Iterable[Done | None], *, commit: bool) -> None:
         """Without a decision, for a write that nobody repeats: end every task's transaction, and all strays."""
-        prepared = tuple(task.prepared for task in tasks if task is not None and task.prepared is not None)
+        done = [task for task in tasks if task is not None]
+        self._warn_of_timeout(done)
+        prepared = tuple(task.prepared for task in done if task.prepared is not None)
         self._end(Decision(0, prepared), commit=commit)
         self._abort_strays()
+
+    def _warn_of_timeout(self, tasks: Iterable[Done]) -> None:
+        """Say once that what is prepared does not wait for ever."""
+        kept = [task.kept_s for task in tasks if task.kept_s is not None]
+        if kept and not self._warned:
+            self._warned = True
+            log.warning(
+                "the brokers keep a prepared transaction for %.0f s at most: a driver that is down for longer "
+                "between decision and commit loses it; set transaction.two.phase.commit.enable=true there",
+                min(kept),
+            )
 
     # -- transactions ------------------------------------------------------------------------------
 

@@ -39,7 +39,8 @@ class Claim(NamedTuple):
 class Done(NamedTuple):
     """What a task has done: its transaction (None: it had no rows), or nothing since its batch is decided.
 
-    `driver` planned it, and is the only one that may decide about it.
+    `driver` planned it, and is the only one that may decide about it.  `kept_s`: how long the brokers keep it
+    prepared, where they refused to keep it until it is ended (None: they did not, or were not asked to).
     """
 
     driver: ProducerEpoch | None
@@ -47,6 +48,7 @@ class Done(NamedTuple):
     prepared: ProducerEpoch | None
     rows: int
     skipped: bool = False
+    kept_s: float | None = None
 
 
 def is_written(claim: Claim, batch: int) -> bool:

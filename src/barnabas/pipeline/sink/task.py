@@ -96,7 +96,8 @@ def write_prepared(
     worker = _this_worker()
     if claim is None or len(worker.producers) > _KEPT:
         worker.forget(producer)  # (a write that nobody decides about never comes back)
-    return Done(driver, batch, prepared, count)
+    kept = options.transaction_timeout if options.bootstrap in worker.one_phase else None
+    return Done(driver, batch, prepared, count, kept_s=kept)
 
 
 def write_at_least_once(options: SinkOptions, rows: Iterable[Row]) -> int:
@@ -135,12 +136,7 @@ def _begun(options: SinkOptions, name: str, batch: int) -> TransactionalProducer
                     next_step="set transaction.two.phase.commit.enable=true (and, on Barnabas, "
                     "unstable.api.versions.enable=true) there, or leave the option out",
                 ) from error
-            worker.one_phase.add(options.bootstrap)
-            log.warning(
-                "the brokers keep a prepared transaction for %.0f s at most: a driver that is down for longer "
-                "between decision and commit loses it; set transaction.two.phase.commit.enable=true there",
-                options.transaction_timeout,
-            )
+            worker.one_phase.add(options.bootstrap)  # (the driver says so: once, whatever workers there are)
     return _opened(worker, options, id_, two_phases=False)
 
 
