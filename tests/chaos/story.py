@@ -23,7 +23,9 @@ __all__ = ["Report", "run"]
 
 AT_LEAST = 5
 TOPIC, PARTITIONS = "orders", 6
-WRITERS, COPIERS, RATE, JAVA_RATE = 2, 2, 120.0, 100
+WRITERS, JAVA, COPIERS, RATE, JAVA_RATE = 2, 9, 2, 120.0, 100
+FIRST_S = 60.0
+"""Within this time each producer has written to every partition."""
 LOST = ("lost write", "unseen", "vanished")
 REORDERED = ("nonmonotonic send", "overtaken", "nonmonotonic poll", "int-nonmonotonic poll")
 
@@ -147,7 +149,7 @@ def _live(
     reader = Reader(records, cluster.bootstrap, TOPIC, PARTITIONS)
     writers = [Writer(records, n, cluster.bootstrap, TOPIC, PARTITIONS, RATE) for n in range(1, WRITERS + 1)]
     copying = Copying(COPIERS, world.seed, cluster.bootstrap, TOPIC, PARTITIONS)
-    kafka = Java(records, 9, cluster.bootstrap, TOPIC, JAVA_RATE, folder) if java else None
+    kafka = Java(records, JAVA, cluster.bootstrap, TOPIC, JAVA_RATE, folder) if java else None
     say(
         f"traffic: {WRITERS} librdkafka producers and a consumer, "
         f"{'a Java producer and consumer' if java else 'no Java here'}; idempotent, acks=all; "
@@ -159,6 +161,8 @@ def _live(
     counts: Counter[str] = Counter()
     problem, longest = "", 0.0
     try:
+        everybody = {*range(1, WRITERS + 1), *([] if kafka is None else [JAVA])}
+        until(lambda: records.known_everywhere(everybody, PARTITIONS), FIRST_S, "records of all producers")
         time.sleep(2.0)
         plan = draw(world.rng, possible(world), faults)
         for number, kind in enumerate(plan, 1):

@@ -14,7 +14,7 @@ pytest.importorskip("confluent_kafka")
 from tests.chaos.copying import differences
 from tests.chaos.faults import KINDS, RARE, possible
 from tests.chaos.story import AT_LEAST, Report, draw
-from tests.chaos.traffic import BLOCK, Records, value_of
+from tests.chaos.traffic import BLOCK, Records, _offset_of, value_of
 
 
 def world(*, links: bool = True, small_disk: int | None = 1) -> Any:
@@ -47,6 +47,20 @@ def test_the_gap_is_the_longest_silence_of_a_partition_also_where_it_lasts() -> 
     records.acknowledged["t-1"] = [1.0, 1.5, 2.0, 9.5]
     assert records.gap(2.5, 10.0) == 7.5
     assert records.gap(9.6, 16.0) == 7.0
+
+
+def test_faults_begin_when_every_producer_is_known_in_every_partition() -> None:
+    records = Records()
+    for partition, writer in (("t-0", 1), ("t-0", 9), ("t-1", 1)):
+        records.note_written(partition, writer, 1.0)
+    assert records.known_everywhere({1}, 2) and not records.known_everywhere({1, 9}, 2)
+    records.note_written("t-1", 9, 2.0)
+    assert records.known_everywhere({1, 9}, 2) and records.gap(0.0, 2.0) == 1.0
+
+
+def test_a_record_whose_offset_librdkafka_does_not_know_is_written_nevertheless() -> None:
+    assert _offset_of(SimpleNamespace(offset=lambda: None)) == -1
+    assert _offset_of(SimpleNamespace(offset=lambda: 7)) == 7
 
 
 def test_values_say_who_sent_them_in_the_words_of_both_clients() -> None:

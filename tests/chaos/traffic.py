@@ -28,6 +28,8 @@ __all__ = ["Java", "Reader", "Records", "Writer", "java_is_here", "read_everythi
 BLOCK = 10**9
 KAFKA = Path(__file__).parents[2] / "tools" / "kafka" / "kafka-class.sh"
 _QUICK = {"log_level": 0, "reconnect.backoff.max.ms": 1000}
+_KEYS = 60
+"""Java's producer has so many keys: enough for each partition to get some of them."""
 
 
 def value_of(text: str | bytes | None) -> int:
@@ -43,12 +45,28 @@ def java_is_here() -> bool:
 
 
 class Records:
-    """The history, written by many threads; and when each partition was last written to."""
+    """The history, written by many threads; and when each partition was last written to, and by whom at all."""
 
     def __init__(self) -> None:
         self.history = History()
         self.lock = threading.Lock()
         self.acknowledged: dict[str, list[float]] = defaultdict(list)
+        self.writers: dict[str, set[int]] = defaultdict(set)
+
+    def note_written(self, partition: str, writer: int, now: float) -> None:
+        """A record of this producer was acknowledged (the lock is held)."""
+        self.acknowledged[partition].append(now)
+        self.writers[partition].add(writer)
+
+    def known_everywhere(self, writers: set[int], partitions: int) -> bool:
+        """Whether each of these producers wrote to so many partitions.
+
+        Until then a producer's first batches may be lost for good.  They wait for a leader that is cut off, the
+        next batch goes to the new leader, which knows nothing of the producer and takes any sequence number, as
+        Apache Kafka does; the first ones then come out of order until the producer gives them up.
+        """
+        with self.lock:
+            return sum(writers <= known for known in self.writers.values()) >= partitions
 
     def gap(self, since: float, until: float) -> float:
         """The longest time that a partition was without an acknowledgement."""
@@ -96,6 +114,12 @@ class Writer(threading.Thread):
         self.join(120)
 
     def run(self) -> None:
+        try:
+            self._write()
+        except Exception as error:
+            self.failures.append(f"producer {self.number} wrote no more: {error!r}")
+
+    def _write(self) -> None:
         begun = time.monotonic()
         while not self._over.is_set():
             while (wait := begun + self.sent / self.rate - time.monotonic()) > 0:
@@ -115,8 +139,8 @@ class Writer(threading.Thread):
             now = time.monotonic()
             with self.records.lock:
                 if error is None:
-                    self.records.history.acknowledged(send, message.offset(), now)
-                    self.records.acknowledged[partition].append(now)
+                    self.records.history.acknowledged(send, _offset_of(message), now)
+                    self.records.note_written(partition, self.number, now)
                 else:
                     self.failures.append(str(error))
                     self.records.history.given_up(send, now)
@@ -128,6 +152,15 @@ class Writer(threading.Thread):
                 return
             except BufferError:
                 self._producer.poll(0.05)
+
+
+def _offset_of(message: Any) -> int:
+    """Where a record is; -1 where librdkafka does not know.
+
+    An answer got lost, and it took the acknowledgement of a later record for that of this one, too.
+    """
+    offset: int | None = message.offset()
+    return -1 if offset is None else offset
 
 
 class Reader(threading.Thread):
@@ -244,6 +277,7 @@ class Java:
             "org.apache.kafka.tools.VerifiableProducer",
             *common,
             *("--acks", "-1", "--throughput", str(rate), "--value-prefix", str(number)),
+            *("--repeating-keys", str(_KEYS)),
             *("--command-config", str(settings)),
         )
         self._consumer = self._start(
@@ -282,7 +316,7 @@ class Java:
             partition = f"{said['topic']}-{said['partition']}"
             with self.records.lock:
                 self.acknowledged[value_of(said["value"])] = (partition, said["offset"], now)
-                self.records.acknowledged[partition].append(now)
+                self.records.note_written(partition, self.number, now)
         elif said["name"] == "producer_send_error":
             self.failures.append(str(said.get("message")))
 
