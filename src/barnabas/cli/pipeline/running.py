@@ -107,13 +107,15 @@ def rename_of(args: argparse.Namespace) -> dict[str, str]:
 @contextmanager
 def spark_of(args: argparse.Namespace) -> Iterator[SparkSession]:
     from barnabas.pipeline.connect import is_remote
+    from barnabas.pipeline.jobs.interrupts import INTERRUPTS
     from barnabas.pipeline.session import session
 
     spark = session(f"barnabas {args.job}", args.master)
     try:
         if not is_remote(args.master):
             spark.sparkContext.setLogLevel(args.spark_log.upper())
-        yield spark
+        with INTERRUPTS.noted():
+            yield spark
     finally:
         spark.stop()
 

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import BarnabasError
+from barnabas.pipeline.jobs.interrupts import INTERRUPTS
 from barnabas.pipeline.late_workers import LateWorkers
 from barnabas.pipeline.offsets import Offsets, Positions
 
@@ -129,10 +130,14 @@ def run_to_end(
         return query
 
     def look(query: StreamingQuery) -> bool:
+        INTERRUPTS.check()
         shown = done.look(query, progress)
         return (shown or not query.isActive) and heard(done.rows, done.lag)
 
-    if (failure := LateWorkers(progress.say).follow(begin, look)) is not None:
+    with INTERRUPTS.asked_for():
+        failure = LateWorkers(progress.say).follow(begin, look)
+        INTERRUPTS.check()  # (Ctrl-C ends Spark's workers as well, of which the query fails)
+    if failure is not None:
         raise plain_failure(failure, again) from failure
 
 
