@@ -16,16 +16,16 @@ comes right after (`--alone`: it does not).
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import NewTopic
 
+from bench.beside_work import Beside
 from bench.peers import apache_is_here
 from bench.processes import cpu_seconds, load, machine
 from bench.report import number, put_between, revision
@@ -34,11 +34,24 @@ from bench.trio import ApacheTrio, BarnabasTrio, Trio
 
 BEGIN = "<!-- begin: written by make bench ARGS=beside -->"
 END = "<!-- end: written by make bench ARGS=beside -->"
-IDLE, CREATED = 1000, 100
+IDLE = 1000
+PHASES: dict[str, list[str]] = {
+    "nothing": [],
+    "topics": ["topics"],
+    "compaction": ["compaction"],
+    "snapshots": ["snapshots"],
+    "all": ["topics", "compaction", "snapshots"],
+}
 SETTINGS = {
     "metadata.log.max.snapshot.interval.ms": "1000",
     "log.cleaner.backoff.ms": "500",
     "delete.topic.enable": "true",
+}
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(1 << 20),
+    "min.cleanable.dirty.ratio": "0.01",
+    "delete.retention.ms": "100",
 }
 Found = dict[str, dict[str, float]]
 
@@ -49,15 +62,24 @@ class Timed(Steady):
     def __init__(self, bootstrap: str, topic: str) -> None:
         super().__init__(bootstrap, topic, 1, linger_ms=0)
         self.took: list[tuple[float, float]] = []
+        self.late: list[tuple[float, float]] = []
 
     def _delivered(self, error: object, message: Any) -> None:
         super()._delivered(error, message)
         if error is None:
             self.took.append((time.monotonic(), message.latency()))
 
+    def woke(self, due: float) -> None:
+        now = time.monotonic()
+        self.late.append((now, now - due))
+
     def between(self, begin: float, end: float) -> list[float]:
-        """In ms, sorted."""
+        """In ms, sorted: how long messages took."""
         return sorted(1000 * took for at, took in list(self.took) if begin <= at < end)
+
+    def late_between(self, begin: float, end: float) -> list[float]:
+        """In ms, sorted: how late this process sent them, although it had slept until they were due."""
+        return sorted(1000 * late for at, late in list(self.late) if begin <= at < end)
 
 
 def main(words: list[str]) -> int:
@@ -101,107 +123,44 @@ def measure(trio: Trio, seconds: float) -> tuple[Found, int]:
         ]
     )
     trio.create("steady", [[1, 2, 3]])
-    phases: list[tuple[str, list[Callable[[Trio, threading.Event], int]]]] = [
-        ("nothing", []),
-        ("topics", [topics]),
-        ("compaction", [compaction]),
-        ("snapshots", [snapshots]),
-        ("all", [topics, compaction, snapshots]),
-    ]
     found: Found = {}
     with Timed(trio.bootstrap, "steady") as steady:
         steady.flowing()
         time.sleep(10 if isinstance(trio, BarnabasTrio) else 40)  # a JVM is not warm before
-        for name, others in phases:
-            over, done = threading.Event(), [0] * len(others)
-
-            def work(place: int, other: Callable[[Trio, threading.Event], int]) -> None:
-                done[place] = other(trio, over)  # noqa: B023  # joined below
-
-            threads = [threading.Thread(target=work, args=pair, daemon=True) for pair in enumerate(others)]
-            for thread in threads:
-                thread.start()
-            time.sleep(3 if others else 0)
-            begin, cpu = time.monotonic(), sum(map(cpu_seconds, trio.pids))
-            time.sleep(seconds)
-            end = time.monotonic()
-            spent = sum(map(cpu_seconds, trio.pids)) - cpu
-            over.set()
-            for thread in threads:
-                thread.join(90)
-            found[name] = figures(steady.between(begin, end), spent / (end - begin), done)
-            print(f"{trio.name:13} {name:11}", found[name], flush=True)
+        for name, others in PHASES.items():
+            with Beside(trio.bootstrap, others) as beside:
+                time.sleep(4 if others else 0)
+                nodes, clients = trio.pids, [os.getpid(), *beside.pids]
+                begin = time.monotonic()
+                cpu, own = total(nodes), total(clients)
+                time.sleep(seconds)
+                end = time.monotonic()
+                cpu, own = total(nodes) - cpu, total(clients) - own
+            found[name] = {
+                **percentiles(steady.between(begin, end)),
+                "late": percentiles(steady.late_between(begin, end))["p99"],
+                "cores": cpu / (end - begin),
+                "clients": own / (end - begin),
+                "deeds": beside.deeds,
+            }
+            print(
+                f"{trio.name:13} {name:11}", {key: round(v, 2) for key, v in found[name].items()}, flush=True
+            )
             time.sleep(3)
     verdict = steady.verdict()
     print(f"{trio.name:13} {verdict}", flush=True)
     return found, verdict.lost + verdict.twice + verdict.failed
 
 
-def figures(took: list[float], cores: float, done: list[int]) -> dict[str, float]:
+def total(pids: Sequence[int]) -> float:
+    return sum(map(cpu_seconds, pids))
+
+
+def percentiles(took: list[float]) -> dict[str, float]:
     def at(share: float) -> float:
         return took[min(len(took) - 1, int(share * len(took)))]
 
-    return {
-        "p50": at(0.5),
-        "p99": at(0.99),
-        "p999": at(0.999),
-        "max": took[-1],
-        "cores": cores,
-        "messages": len(took),
-        "deeds": sum(done),
-    }
-
-
-# -- what happens beside it: each returns how often it did something --------------------------------------
-
-COMPACTED = {
-    "cleanup.policy": "compact",
-    "segment.bytes": str(1 << 20),
-    "min.cleanable.dirty.ratio": "0.01",
-    "delete.retention.ms": "100",
-}
-
-
-def topics(trio: Trio, over: threading.Event) -> int:
-    """Topics come and go."""
-    times = 0
-    while not over.is_set():
-        name = f"made-{times}"
-        wanted = NewTopic(name, CREATED, 3)
-        trio.admin.create_topics([wanted], request_timeout=30)[name].result(60)
-        over.wait(0.3)
-        trio.admin.delete_topics([name], request_timeout=30)[name].result(60)
-        over.wait(0.3)
-        times += 1
-    return times
-
-
-def compaction(trio: Trio, over: threading.Event) -> int:
-    """Records whose keys come again; the cleaner follows."""
-    producer = Producer({"bootstrap.servers": trio.bootstrap, "linger.ms": 20, "log_level": 0})
-    begun, sent = time.monotonic(), 0
-    while not over.is_set():
-        while (wait := begun + sent / 1000 - time.monotonic()) > 0:
-            producer.poll(min(wait, 0.01))
-        producer.produce("compacted", b"x" * 1024, key=b"%d" % (sent % 500))
-        producer.poll(0)
-        sent += 1
-    producer.flush(30)
-    return sent
-
-
-def snapshots(trio: Trio, over: threading.Event) -> int:
-    """Settings change, so that there is something to write down."""
-    times = 0
-    while not over.wait(0.05):
-        entry = ConfigEntry(
-            "retention.ms", str(10_000_000 + times), incremental_operation=AlterConfigOpType.SET
-        )
-        asked = ConfigResource(ResourceType.TOPIC, "changed", incremental_configs=[entry])
-        for future in trio.admin.incremental_alter_configs([asked], request_timeout=30).values():
-            future.result(60)
-        times += 1
-    return times
+    return {"p50": at(0.5), "p99": at(0.99), "p999": at(0.999), "max": took[-1]}
 
 
 # -- the table -------------------------------------------------------------------------------------------
@@ -211,10 +170,11 @@ def table(found: dict[str, Found], seconds: float, before: float) -> str:
     lines = [
         f"Measured {time.strftime('%Y-%m-%d')} at {revision()}; {machine()}; load before {before:.1f}; "
         f"{seconds:.0f} s of each, {RATE} messages a second, three replicas, acks=all from the page cache, "
-        f"{IDLE:,} idle partitions. p50 / p99 / p999 / longest in ms, and cores of all nodes.",
+        f"{IDLE:,} idle partitions. p50 / p99 / p999 / longest in ms; cores of all nodes, and of all clients; "
+        "how late the producer's process wakes to send, 99th percentile in ms.",
         "",
-        "| beside | " + " | ".join(f"{name} | cores" for name in found) + " |",
-        "|---|" + "---:|---:|" * len(found),
+        "| beside | " + " | ".join(f"{name} | cores | clients' | late" for name in found) + " |",
+        "|---|" + "---:|---:|---:|---:|" * len(found),
     ]
     for phase in next(iter(found.values())):
         cells = []
@@ -222,7 +182,8 @@ def table(found: dict[str, Found], seconds: float, before: float) -> str:
             row = side[phase]
             cells += [
                 " / ".join(number(row[key]) for key in ("p50", "p99", "p999", "max")),
-                f"{row['cores']:.2f}",
+                *(f"{row[key]:.2f}" for key in ("cores", "clients")),
+                number(row["late"]),
             ]
         lines.append(f"| {phase} | " + " | ".join(cells) + " |")
     return "\n".join(lines)

@@ -41,26 +41,38 @@ class Steady:
         usual = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all", "log_level": 0}
         self._producer = Producer(usual | {name.replace("_", "."): v for name, v in settings.items()})
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._sender = threading.Thread(target=self._send, daemon=True)
+        self._listener = threading.Thread(target=self._listen, daemon=True)
 
     def __enter__(self) -> Steady:
-        self._thread.start()
+        self._sender.start()
+        self._listener.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._thread.join(150)
+        self._sender.join(150)
+        self._listener.join(10)
 
-    def _run(self) -> None:
+    def _send(self) -> None:
         producer, begun = self._producer, time.monotonic()
         while not self._over.is_set():
-            while (wait := begun + self.sent / self.rate - time.monotonic()) > 0:
-                producer.poll(min(wait, 0.01))
+            due = begun + self.sent / self.rate
+            if (wait := due - time.monotonic()) > 0:
+                time.sleep(wait)
+            self.woke(due)
             value, partition = b"%012d" % self.sent, self.sent % self.partitions
             producer.produce(self.topic, value, partition=partition, on_delivery=self._delivered)
             self.sent += 1
-            producer.poll(0)
         producer.flush(120)
+
+    def woke(self, due: float) -> None:
+        """The next message is sent now, and was due then (monotonic s)."""
+
+    def _listen(self) -> None:
+        """Wait for answers in librdkafka; a poll of less than a millisecond would not wait at all."""
+        while self._sender.is_alive():
+            self._producer.poll(0.1)
 
     def _delivered(self, error: object, message: Any) -> None:
         if error is not None:

@@ -306,10 +306,13 @@ class Node:
 
     def turn(self) -> None:
         """A whole turn: what the metadata say is carried out; then written, synced, answered."""
-        while self.broker.reconciler:
-            self.broker.reconciler.step(self.now)
-        self.write()
-        self.sync()
+        while True:
+            while self.broker.reconciler.ready:
+                self.broker.reconciler.step(self.now)
+            self.write()
+            self.sync()
+            if not self.broker.reconciler:
+                break
 
     def after(self, seconds: float) -> None:
         """Let time pass, and what is due happen."""

@@ -118,13 +118,31 @@ def test_a_log_whose_file_is_to_be_closed_is_synced_by_a_thread(
     OPEN_FILES.forget_all()
     monkeypatch.setattr(OPEN_FILES, "most", 4)
     partitions = [node.create(f"t{n}", flush_messages=PAGE_CACHE) for n in range(5)]
-    node.held.clear()
+    for partition in partitions:
+        node.append(batch("a"), partition.topic)
+    OPEN_FILES.forget_all()
+    for partition in partitions:
+        partition.log.active.rest()
     for partition in partitions[:4]:
-        node.produce(batch("a"), partition.topic)
+        node.produce(batch("b"), partition.topic)
         node.write()
     assert not node.held
-    node.produce(batch("a"), "t4")
+    node.produce(batch("b"), "t4")
     node.write()
     assert [work.partition for work in node.held if isinstance(work, SyncRequest)] == partitions[:4]
     node.sync()
-    assert [partition.log.durable_end_offset for partition in partitions] == [1, 1, 1, 1, 0]
+    assert [partition.log.durable_end_offset for partition in partitions] == [2, 2, 2, 2, 1]
+
+
+def test_a_partition_without_records_waits_for_no_disk(node: Node) -> None:
+    """Its leader's epoch is written down with its first record, also where acks do not wait for that."""
+    node.held.clear()
+    partition = node.create("t0", flush_messages=PAGE_CACHE)
+    assert partition.log.epochs.dirty
+    node.write()
+    assert not node.held
+    node.produce(batch("a"), "t0")
+    node.write()
+    assert [work.partition for work in node.held if isinstance(work, SyncRequest)] == [partition]
+    node.sync()
+    assert not partition.log.epochs.dirty and partition.log.durable_end_offset == 1

@@ -13,7 +13,7 @@ from barnabas.broker.requests.append_internal import append_internal
 from barnabas.broker.requests.fetch import FetchWaiting
 from barnabas.broker.requests.produce import produce
 from barnabas.errors import ErrorCode, StorageError
-from barnabas.model import Now
+from barnabas.model import Now, TopicPartition
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -48,9 +48,9 @@ def test_acks_1_waits_for_the_sync_of_this_node_too(node: Node) -> None:
 def test_from_the_page_cache_acks_and_fetches_follow_the_write_of_the_same_turn(disk: MemoryDisk) -> None:
     node = Node(disk, log_flush_interval_messages=PAGE_CACHE)
     node.create("t")
-    node.turn()
+    node.append(batch("first"))
     produced = node.produce(batch("a"))
-    parked = node.fetch(max_wait_ms=500)
+    parked = node.fetch({TopicPartition("t", 0): 1}, max_wait_ms=500)
     assert not produced.here
     assert not parked.here
     node.write()

@@ -18,14 +18,18 @@ STEP = 0.001
 
 
 class Behind:
-    """`left` steps, each of which takes a millisecond."""
+    """`left` steps, each of which takes a millisecond, and `aside` that threads have."""
 
     def __init__(self, clock: Clock) -> None:
-        self.left = 0
+        self.left = self.aside = 0
         self.told = 0
         self._clock = clock
 
     def __bool__(self) -> bool:
+        return self.ready or self.aside > 0
+
+    @property
+    def ready(self) -> bool:
         return self.left > 0
 
     def step(self, now: Now) -> None:
@@ -158,5 +162,22 @@ def test_nothing_is_carried_out_after_the_stop() -> None:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert world.behind.left == left > 0
+
+    run(story)
+
+
+def test_what_threads_make_is_waited_for_without_looking_again_and_again() -> None:
+    async def story(world: World) -> None:
+        carried_out: list[str] = []
+        world.behind.aside = 1
+        world.changed(2)
+        world.applier.then(lambda: carried_out.append("all"))
+        told = world.behind.told
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not carried_out and world.behind.told == told
+        world.behind.aside, world.behind.left = 0, 1
+        world.applier.soon()
+        assert carried_out == ["all"]
 
     run(story)

@@ -21,6 +21,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Protocol
 
+from barnabas.broker.new_logs import MakeLogs
 from barnabas.broker.ports import Authorizer, BrokerHost, Operation, RequestContext, ResourceType, allowed
 from barnabas.broker.producer_id_blocks import ProducerIdBlocks, ProducerIdStatistics
 from barnabas.broker.purgatory import Purgatory
@@ -86,7 +87,7 @@ class SyncRequest:
         return f"<SyncRequest {self.partition.topic}-{self.partition.index}>"
 
 
-Work = SyncRequest | Removal | CheckpointJob | Compaction | CopyJob | BatchCheck
+Work = SyncRequest | Removal | CheckpointJob | Compaction | CopyJob | BatchCheck | MakeLogs
 """What threads do for the broker."""
 
 
@@ -206,7 +207,7 @@ class Broker(HostedPartitions):
         self._catch_up(now)
 
     def _catch_up(self, now: Now) -> None:
-        while self.reconciler:
+        while self.reconciler.ready:
             self.reconciler.step(now)
         self.reconciler.tell()
 
@@ -250,6 +251,8 @@ class Broker(HostedPartitions):
                 waiting.wake(now)
             if OPEN_FILES.unsynced:
                 self._sync_for_descriptors()
+        if (making := self.reconciler.new_logs.next_job()) is not None:
+            syncs.append(making)
         if (check := self.checks.next_slice()) is not None:
             syncs.append(check)
         if (chore := self.maintenance.next_job()) is not None:
@@ -283,6 +286,8 @@ class Broker(HostedPartitions):
         match sync:
             case SyncRequest():
                 self._log_synced(sync, error, now)
+            case MakeLogs():
+                self.reconciler.made(sync, now)
             case BatchCheck():
                 self.checks.returned(sync, now)
             case CopyJob():

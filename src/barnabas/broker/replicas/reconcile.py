@@ -7,6 +7,8 @@ come partitions that are here (other leaders, other replicas: clients wait for t
 removed, then those to be made, each in the order of the log, and within one commit those that this node leads
 first.
 
+Files are made in threads: a partition whose log is to be made there has another step when it is (`new_logs`).
+
 Until its step a partition stays as it was.  A partition that is not made yet does not exist: requests for it
 get NOT_LEADER_OR_FOLLOWER, as from a broker of Apache Kafka that has not applied the change, and are
 repeated.  A deleted partition accepts and serves nothing from the moment its deletion is recorded, so that no
@@ -16,7 +18,9 @@ record goes to the log of an earlier topic of the same name.
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import partial
 
+from barnabas.broker.new_logs import MakeLogs, NewLogs
 from barnabas.broker.replicas.assignments import Assignments
 from barnabas.broker.replicas.dir_moves import Moves
 from barnabas.broker.replicas.followers import Followers
@@ -50,9 +54,11 @@ class Reconciler:
         "_followers",
         "_gone",
         "_here",
+        "_made",
         "_moves",
         "_new",
         "_unhosted",
+        "new_logs",
     )
 
     def __init__(
@@ -69,13 +75,21 @@ class Reconciler:
         """Topics whose settings changed."""
         self._unhosted: dict[tuple[TopicId, int], None] = {}
         """Partitions that could not be made: there was no room."""
+        self.new_logs = NewLogs()
+        self._made = False
+        """Threads have made logs, or failed to, since the last step."""
 
     def __bool__(self) -> bool:
-        """Whether something is left to do."""
-        return bool(self._here or self._new or self._gone)
+        """Whether something is left to do, here or in threads."""
+        return self.ready or bool(self.new_logs)
+
+    @property
+    def ready(self) -> bool:
+        """Whether `step` has something to do now."""
+        return bool(self._here or self._new or self._gone or self._made)
 
     def __len__(self) -> int:
-        return len(self._here) + len(self._new) + len(self._gone)
+        return len(self._here) + len(self._new) + len(self._gone) + len(self.new_logs)
 
     def __repr__(self) -> str:
         return f"<Reconciler here={len(self._here)} gone={len(self._gone)} new={len(self._new)}>"
@@ -135,10 +149,14 @@ class Reconciler:
 
     def awaits(self, topic: str) -> bool:
         """Whether something is left to do about partitions of this topic."""
-        return any(tp.topic == topic for tps in (self._here, self._gone, self._new) for tp in tps)
+        every = (self._here, self._gone, self._new, self.new_logs)
+        return any(tp.topic == topic for tps in every for tp in tps)
 
     def hasten(self, tp: TopicPartition) -> bool:
         """A request asks for a partition that is to be created: create it next.  False if it is not."""
+        if tp in self.new_logs:
+            self.new_logs.hasten(tp)
+            return True
         if tp not in self._new:
             return False
         self._new.move_to_end(tp, last=False)
@@ -148,6 +166,7 @@ class Reconciler:
 
     def step(self, now: Now) -> None:
         """Carry out one change."""
+        self._made = False
         if self._here:
             tp, _ = self._here.popitem(last=False)
             self._reconcile(tp, now)
@@ -159,6 +178,25 @@ class Reconciler:
             self._reconcile(tp, now)
         if not self:
             self._configured.clear()
+
+    def made(self, job: MakeLogs, now: Now) -> None:
+        """A thread has made these logs, or failed to.  The metadata may have changed meanwhile."""
+        self.new_logs.returned(job)
+        self._made = True
+        broker = self._broker
+        for directory, making in job.logs:
+            tp, topic_id = making.topic_partition, making.topic_id
+            log = broker.guarded(partial(directory.take, making, now), now)
+            topic = broker.image.topics.get(topic_id)
+            state = topic.partitions.get(tp.partition) if topic is not None else None
+            if log is not None:
+                if state is None or broker.node_id not in state.replicas:
+                    broker.guarded(partial(broker.logs.delete, tp, now), now)
+                self._new[tp] = None
+            elif state is None:
+                self._new[tp] = None  # another topic of this name waits for that, perhaps
+            elif broker.no_room:
+                self._unhosted[topic_id, tp.partition] = None
 
     def tell(self) -> None:
         """Report the directories of new replicas to the controller."""
@@ -264,10 +302,8 @@ class Reconciler:
                 wanted = None  # all are there, so that one was replaced by an empty one
             if wanted is None and (asked := self._moves.wanted(tp)) is not None:
                 wanted = asked.directory_id
-            log = broker.guarded(lambda: broker.logs.create(tp, topic.id, now, directory_id=wanted), now)
+            log = self._make(tp, topic, wanted, now)
             if log is None:
-                if broker.no_room:
-                    self._unhosted[topic.id, state.index] = None
                 return None
         elif log.topic_id is None:
             broker.guarded(lambda: log.belongs_to(topic.id), now)
@@ -293,6 +329,25 @@ class Reconciler:
         if directory is not None and directory.directory_id != registered:
             assigned.append((topic.id, state.index, directory.directory_id))
         return partition
+
+    def _make(self, tp: TopicPartition, topic: Topic, wanted: DirectoryId | None, now: Now) -> Log | None:
+        """The log, if it is made at once; None where a thread makes it, or it cannot be made."""
+        broker, new_logs = self._broker, self.new_logs
+        if tp in new_logs:
+            return None
+
+        def make() -> Log | None:
+            directory = broker.logs.place(wanted)
+            if not new_logs.aside:
+                return directory.create(tp, topic.id, now)
+            new_logs.add(directory, directory.begin(tp, topic.id, now))
+            return None
+
+        broker.no_room = False
+        log = broker.guarded(make, now)
+        if log is None and broker.no_room:
+            self._unhosted[topic.id, tp.partition] = None
+        return log
 
     def _last_copy(self, tp: TopicPartition, registered: DirectoryId, now: Now) -> Log | None:
         """Use a copy whose log is missing: a crash interrupted the swap, unless the log is on a lost disk."""

@@ -40,10 +40,11 @@ class SyncSchedule:
         """Whether a sync should begin now: never a second one while one is in flight."""
         if self.in_flight is not None or self._refused:
             return False
+        # An empty log becomes durable with its first record: a thousand new partitions cost nothing.
+        holds_records = log.log_start_offset < log.log_end_offset
         if not log.page_cache:
-            # An empty log becomes durable with its first record: a thousand new partitions cost nothing.
-            return log.log_start_offset < log.log_end_offset and log.needs_sync
-        if log.rolled_unsynced or log.epochs.dirty or self._flush_now:
+            return holds_records and log.needs_sync
+        if log.rolled_unsynced or (holds_records and log.epochs.dirty) or self._flush_now:
             self._flush_now = False
             return log.needs_sync
         return False

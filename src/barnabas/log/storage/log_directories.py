@@ -182,6 +182,23 @@ class LogDirectories:
 
     # --- making and removing ------------------------------------------------------------------------------
 
+    def place(self, directory_id: DirectoryId | None) -> LogDirectory:
+        """Where a new log goes: the directory asked for, or else the one with the fewest logs (of those that
+        are neither cordoned nor full, where there are some).
+
+        Raises StorageError when every one is offline.
+        """
+        directory = self.by_id(directory_id) if directory_id is not None else None
+        if directory is not None:
+            return directory
+        online = self.online()
+        if not online:
+            raise self.directories[0].offline or StorageError("no log directory is online")
+        return min(
+            online,
+            key=lambda one: (one.cordoned, one.full, len(one.logs) + len(one.futures) + one.making),
+        )
+
     def create(
         self,
         topic_partition: TopicPartition,
@@ -190,20 +207,11 @@ class LogDirectories:
         *,
         directory_id: DirectoryId | None = None,
     ) -> Log:
-        """Make the log of a partition, in the directory asked for or else in the one with the fewest logs (of
-        those that are neither cordoned nor full, where there are some).
+        """Make the log of a partition.
 
-        Raises StorageError when that directory (or every one) is offline, or the disk fails.
+        Raises StorageError when its directory (or every one) is offline, or the disk fails.
         """
-        directory = self.by_id(directory_id) if directory_id is not None else None
-        if directory is None:
-            online = self.online()
-            if not online:
-                raise self.directories[0].offline or StorageError("no log directory is online")
-            directory = min(
-                online, key=lambda one: (one.cordoned, one.full, len(one.logs) + len(one.futures))
-            )
-        return directory.create(topic_partition, topic_id, now)
+        return self.place(directory_id).create(topic_partition, topic_id, now)
 
     def delete(self, topic_partition: TopicPartition, now: Now) -> bool:
         """Take a partition's log out of service and remove it later; false when there is none."""

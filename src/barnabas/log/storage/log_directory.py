@@ -27,6 +27,7 @@ from barnabas.log.storage.log_names import (
     is_stray,
     partition_of,
 )
+from barnabas.log.storage.making import Making
 from barnabas.log.storage.removal import Removal
 from barnabas.log.storage.sync import RunJobs, run_in_turn
 from barnabas.model import (
@@ -68,6 +69,7 @@ class LogDirectory:
         "full",
         "futures",
         "logs",
+        "making",
         "offline",
         "path",
         "strays",
@@ -90,6 +92,8 @@ class LogDirectory:
         self.logs: dict[TopicPartition, Log] = {}
         self.futures: dict[TopicPartition, Log] = {}
         """Copies of logs that are on their way here from another directory."""
+        self.making = 0
+        """Logs that are being made."""
         self.offline: StorageError | None = None
         """The error that took this directory offline."""
         self.full = False
@@ -239,53 +243,46 @@ class LogDirectory:
     # --- logs ---------------------------------------------------------------------------------------------
 
     def create(self, topic_partition: TopicPartition, topic_id: TopicId, now: Now) -> Log:
-        """Make the directory and the first segment of a partition, durable with its first sync.
-
-        Raises StorageError.
-        """
-        return self._create(topic_partition, topic_id, str(topic_partition), self.logs, now)
+        """Make the log of a partition, durable with its first sync.  Raises StorageError."""
+        making = self.begin(topic_partition, topic_id, now)
+        making.run()
+        return self.take(making, now)
 
     def create_future(self, topic_partition: TopicPartition, topic_id: TopicId, now: Now) -> Log:
-        """Make the directory of a copy that is to become the log of a partition here, empty.
-
-        Raises StorageError.
-        """
+        """Make an empty copy that is to become the log of a partition here.  Raises StorageError."""
         name = free_name(self.disk, self.path, str(topic_partition), "future", topic_id)
         if future_of(name) != topic_partition:
             raise StorageError(f"the name of {topic_partition} is too long for a replica that moves")
-        return self._create(topic_partition, topic_id, name, self.futures, now)
+        making = self.begin(topic_partition, topic_id, now, name=name)
+        making.run()
+        return self.take(making, now)
 
-    def _create(
-        self,
-        topic_partition: TopicPartition,
-        topic_id: TopicId,
-        name: str,
-        where: dict[TopicPartition, Log],
-        now: Now,
-    ) -> Log:
+    def begin(
+        self, topic_partition: TopicPartition, topic_id: TopicId, now: Now, *, name: str = ""
+    ) -> Making:
+        """What a thread does to make a log; `take` it afterwards.  Raises StorageError."""
         self.check_online()
-        path = f"{self.path}/{name}"
+        name = name or str(topic_partition)
         if len(name) > LONGEST_NAME:
             raise StorageError(f"{name} is too long for a directory")
-        try:
-            self._checkpoints.forget(topic_partition, self._all())
-            if self.disk.is_directory(path):
-                self._set_aside(path, name, "delete", topic_id, now)  # of an earlier topic of this name
-            self.disk.make_directories(path)
-            log = Log.open(
-                self.disk,
-                path,
-                self._config_for(topic_partition.topic),
-                clean=True,
-                now=now,
-                expiration_ms=self._expiration_ms,
-            )
-            log.belongs_to(topic_id)
-        except StorageError as error:
+        self._guarded(partial(self._checkpoints.forget, topic_partition, self._all()))
+        config = self._config_for(topic_partition.topic)
+        self.making += 1
+        return Making(self.disk, self.path, name, topic_partition, topic_id, config, now, self._expiration_ms)
+
+    def take(self, making: Making, now: Now) -> Log:
+        """The log that was made is one of this directory's.  Raises StorageError."""
+        self.making -= 1
+        self.check_online()
+        if making.aside is not None:
+            self._deleted.append((now.mono, making.aside))
+            self._renamed = True
+        if making.log is None:
+            error = making.error or StorageError(f"{making} was not run")
             self.fail(error)
-            raise
-        self._adopt(log, where)
-        return log
+            raise error
+        self._adopt(making.log, self.logs if making.name == str(making.topic_partition) else self.futures)
+        return making.log
 
     def delete(self, topic_partition: TopicPartition, now: Now, *, delay_ms: int | None = None) -> None:
         """Take a log out of service: renamed `-delete` now, due for removal after file.delete.delay.ms.

@@ -225,6 +225,8 @@ class LoopStep:
             return
         try:
             self._broker.synced(sync, error, self._clock.now())  # type: ignore[arg-type]  # it made it
+            if self._broker.reconciler.ready:
+                self._on_behind()
         except Exception as failure:
             self._failed(failure)
         self.soon()

@@ -143,6 +143,7 @@ class BrokerPart:
         runtime, broker = self._runtime, self.broker
         self._registered = self._following = True
         self._applier.follow(broker)
+        broker.reconciler.new_logs.aside = True
         runtime.step.drive(broker, (self.groups, self.transactions), self._applier.soon)
         self._host.serve(broker, self.fetchers, self.verifier)
         self._reconfigure()

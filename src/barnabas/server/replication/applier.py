@@ -112,14 +112,14 @@ class Applier:
             self._running = False
 
     def _slice(self) -> bool:
-        """Do so much; whether nothing is left."""
+        """Do so much; whether nothing is left that can be done now."""
         if self._broker is None:
             return True
         runtime = self._runtime
         reconciler, clock = self._broker.reconciler, runtime.clock
         now = clock.now()
         begun, end, most = now.mono, now.mono + SLICE_S, self._slice_steps
-        while reconciler and most:
+        while reconciler.ready and most:
             reconciler.step(now)
             most -= 1
             now = clock.now()
@@ -129,8 +129,10 @@ class Applier:
         self._pause = now.mono - begun
         runtime.step.note("metadata", self._pause)
         runtime.step.soon()
-        if reconciler:
+        if reconciler.ready:
             return False
+        if reconciler:  # threads make logs: whoever hears that they are made calls `soon`
+            return True
         waiting, self._waiting = self._waiting, []
         for action in waiting:
             action()
