@@ -7,6 +7,7 @@ one record in flight, idle partitions, requests for ten partitions, a fan-out, a
 
 `--only` selects parts by their group or a part of their name.  Every part is warmed up on its own until its figure
 stands still; then the sides take turns, and the least of each counts.  `--against` compares with another checkout.
+A choice of parts that has a place of its own in docs/performance.md is written there.
 """
 
 from __future__ import annotations
@@ -24,10 +25,9 @@ from bench.cells import Figures, Load, build_load_client
 from bench.peers import apache_is_here
 from bench.processes import load, machine
 from bench.replicated_parts import FSYNC, IDLE_TOPIC, PAGE_CACHE, Part, parts
-from bench.report import number, put_between, revision
+from bench.report import DOCS, number, put_between, revision
 from bench.trio import ApacheTrio, BarnabasTrio, Trio, until
 
-BEGIN, END = "<!-- begin: written by make bench ARGS=rf3 -->", "<!-- end: written by make bench ARGS=rf3 -->"
 STILL, LONGEST = 4, 30
 """A side is warm when so many runs in a row brought nothing better (by 3 %), or after so many runs."""
 Rounds = dict[str, list[Figures]]
@@ -72,8 +72,12 @@ def main(words: Sequence[str]) -> int:
                     found.append((part, _measure(part, trios, options.rounds)))
     text = table(found, [kind.name for kind in kinds], before, options.rounds)
     print(text)
-    if not options.no_write:
-        print(f"written: {put_between(BEGIN, END, text)}")
+    asked = f'"rf3 --only {options.only}"' if options.only else "rf3"
+    begin, end = (f"<!-- {word}: written by make bench ARGS={asked} -->" for word in ("begin", "end"))
+    if begin not in (DOCS / "performance.md").read_text():
+        print(f"not written: docs/performance.md has no place for {asked}")
+    elif not options.no_write:
+        print(f"written: {put_between(begin, end, text)}")
     return 0
 
 

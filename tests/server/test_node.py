@@ -311,7 +311,10 @@ import sys
 from barnabas.config import Config
 from barnabas.server.node.run import run
 config = Config.load({"log.dirs": sys.argv[1], "listeners": %r})
-sys.exit(run(config, on_ready=lambda node: print(node.address[1], flush=True)))
+def ready(node):
+    print(node.address[1], flush=True)
+    assert sys.getswitchinterval() < 0.001, "so long a thread that computes holds the loop up"
+sys.exit(run(config, on_ready=ready))
 """
 
 
