@@ -151,8 +151,8 @@ def rich_records() -> list[MetadataRecord]:
     ]
 
 
-def rich_log() -> bytes:
+def rich_log(timestamp: int = 1_763_647_132_000) -> bytes:
     """The bytes of a log segment with these records: one batch at offset 0, epoch 3."""
     values = [write_record(record) for record in rich_records()]
-    records = [LogRecord(offset, 1_763_647_132_000, None, value, []) for offset, value in enumerate(values)]
+    records = [LogRecord(offset, timestamp, None, value, []) for offset, value in enumerate(values)]
     return bytes(write_batch(records, leader_epoch=3))

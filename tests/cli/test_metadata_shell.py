@@ -53,6 +53,23 @@ def test_a_session_of_every_command_answers_as_apache_kafka_did(
     assert answer(capsys, rich).splitlines() == (FIXTURES / "shell-answers.txt").read_text().splitlines()
 
 
+@pytest.mark.parametrize(
+    ("timestamp", "time"),
+    [
+        (1_763_647_132_920, "13:58:52.92"),
+        (1_763_647_132_900, "13:58:52.9"),
+        (1_763_647_132_016, "13:58:52.016"),
+        (1_763_647_140_000, "13:59:00"),
+    ],
+)
+def test_a_time_is_as_short_as_apache_kafka_writes_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], timestamp: int, time: str
+) -> None:
+    (tmp_path / "rich.log").write_bytes(rich_log(timestamp))
+    said = answer(capsys, tmp_path / "rich.log", "cat", "/image/provenance")
+    assert said == f"offset 32, epoch 3, time 2025-11-20T{time}Z[UTC]\n"
+
+
 def test_a_snapshot_says_how_far_it_goes_in_its_own_offsets(capsys: pytest.CaptureFixture[str]) -> None:
     said = answer(capsys, SNAPSHOT, "cat", "/image/provenance")
     assert said == "offset 16, epoch 1, time 2026-11-20T14:01:23.016Z[UTC]\n"

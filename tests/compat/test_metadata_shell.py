@@ -85,6 +85,15 @@ def test_the_shells_agree_about_a_log_with_one_of_everything(apache: Path, tmp_p
     assert "delegationToken:\n  t2:\n" in both_say_the_same(apache, log)
 
 
+@pytest.mark.parametrize("timestamp", [1_763_647_132_920, 1_763_647_132_900, 1_763_647_140_000])
+def test_the_shells_write_a_time_equally_short(apache: Path, tmp_path: Path, timestamp: int) -> None:
+    log = tmp_path / "rich.log"
+    log.write_bytes(rich_log(timestamp))
+    question = ["cat", "/image/provenance"]
+    ours = our_shell(log, *question)
+    assert ours and ours in [kafka_shell(apache, log, *question) for _ in range(3)]
+
+
 @pytest.mark.parametrize("name", ["00000000000000000045-0000000001.checkpoint", "snapshotted.log"])
 def test_the_shells_agree_about_files_of_apache_kafka(apache: Path, tmp_path: Path, name: str) -> None:
     fixtures = Path(__file__).parents[1] / "fixtures" / "kafka-4.3.1" / "metadata"

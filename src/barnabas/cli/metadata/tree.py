@@ -296,10 +296,7 @@ def _double(value: float) -> str:
 
 
 def _time(timestamp_ms: int) -> str:
-    """`_time(1763647132000)` -> "2025-11-20T13:58:52Z[UTC]": as short as Java writes it."""
+    """`_time(1763647132920)` -> "2025-11-20T13:58:52.92Z[UTC]": as short as Java's ISO format is."""
     seconds, millis = divmod(timestamp_ms, 1000)
-    moment = datetime.fromtimestamp(seconds, UTC)
-    text = moment.strftime("%Y-%m-%dT%H:%M")
-    if moment.second or millis:
-        text += f":{moment.second:02}"
-    return f"{text}{f'.{millis:03}' if millis else ''}Z[UTC]"
+    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{text}{f'.{millis:03}'.rstrip('0') if millis else ''}Z[UTC]"
