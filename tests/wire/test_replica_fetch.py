@@ -13,14 +13,23 @@ from barnabas.errors import WireError
 from barnabas.model import Uuid
 from barnabas.wire.codec.message import decode
 from barnabas.wire.frame import read_request_header, write_response
-from barnabas.wire.replica_fetch import FetchShape, PlainAnswer, write_plain_answer
+from barnabas.wire.replica_fetch import (
+    FetchedRow,
+    FetchShape,
+    PlainAnswer,
+    read_plain_answer,
+    write_plain_answer,
+)
 from barnabas.wire.schemas.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
     ForgottenTopic,
+    LeaderIdAndEpoch,
     PartitionData,
     ReplicaState,
 )
@@ -84,6 +93,26 @@ def test_what_is_read_is_what_was_asked(
     around = b"before" + framed(fetch(epoch, second), version, correlation) + b"after"
     plain = shape.read(memoryview(around), 6, len(around) - 5)
     assert plain == (correlation, epoch, said(second))
+
+
+@given(
+    st.sampled_from(VERSIONS),
+    named,
+    st.dictionaries(ids, st.lists(positions, min_size=1, max_size=4), max_size=3),
+    int32,
+    int32,
+)
+def test_what_is_written_has_the_bytes_that_the_encoder_makes(
+    version: int,
+    first: list[FetchTopic],
+    second: dict[Uuid, list[FetchPartition]],
+    correlation: int,
+    epoch: int,
+) -> None:
+    shape = FetchShape(framed(fetch(1, first), version))
+    topics = [FetchTopic(topic_id=topic, partitions=asked) for topic, asked in second.items()]
+    rows = [FetchedRow(*row) for row in said(topics)]
+    assert shape.write(correlation, epoch, rows) == frame(fetch(epoch, topics), version, correlation)
 
 
 @pytest.mark.parametrize(
@@ -164,3 +193,86 @@ def test_an_answer_has_the_bytes_that_the_encoder_makes(
     parts: list[Any] = []
     assert write_plain_answer(parts, 7, PlainAnswer(9, plain)) == size
     assert b"".join(parts) == b"".join(expected)
+
+
+def answered(topics: list[FetchableTopicResponse], version: int, **more: Any) -> bytes:
+    """The frame of an answer, without its length."""
+    parts: list[Any] = []
+    write_response(parts, 7, 1, version, FetchResponse(session_id=9, responses=topics, **more))
+    return b"".join(parts)[4:]
+
+
+def told(topics: list[FetchableTopicResponse]) -> list[tuple[Any, ...]]:
+    return [
+        (
+            bytes(topic.topic_id),
+            r.partition_index,
+            r.high_watermark,
+            r.log_start_offset,
+            bytes(r.records or b""),
+        )
+        for topic in topics
+        for r in topic.partitions
+    ]
+
+
+def plainly(frame: bytes | bytearray) -> list[tuple[Any, ...]] | None:
+    found = read_plain_answer(frame, 9)
+    return None if found is None else [(*row[:4], bytes(row.records)) for row in found]
+
+
+@given(st.sampled_from(VERSIONS), st.dictionaries(ids, st.lists(rows, max_size=4), max_size=3))
+def test_an_answer_read_from_its_bytes_says_what_it_said(
+    version: int, topics: dict[Uuid, list[PartitionData]]
+) -> None:
+    named = [FetchableTopicResponse(topic_id=topic, partitions=found) for topic, found in topics.items()]
+    assert plainly(answered(named, version)) == told(named)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"error_code": 6},
+        {"diverging_epoch": EpochEndOffset(epoch=3, end_offset=5)},
+        {"current_leader": LeaderIdAndEpoch(leader_id=2, leader_epoch=7)},
+        {"aborted_transactions": [AbortedTransaction(producer_id=1, first_offset=2)]},
+        {"preferred_read_replica": 3},
+    ],
+    ids=lambda row: next(iter(row)),
+)
+def test_an_answer_that_says_more_is_left_to_the_decoder(row: dict[str, Any]) -> None:
+    topic = FetchableTopicResponse(topic_id=Uuid(b"t" * 16), partitions=[PartitionData(records=b"", **row)])
+    assert plainly(answered([topic], 17)) is None
+
+
+@pytest.mark.parametrize(
+    "more", [{"error_code": 70}, {"throttle_time_ms": 5}], ids=lambda more: next(iter(more))
+)
+def test_an_answer_that_fails_as_a_whole_is_left_to_the_decoder(more: dict[str, int]) -> None:
+    assert plainly(answered([], 17, **more)) is None
+
+
+def test_another_session_s_answer_is_left_to_the_decoder() -> None:
+    assert read_plain_answer(answered([], 17), 8) is None
+
+
+def test_a_damaged_answer_is_read_as_the_decoder_reads_it_or_not_at_all() -> None:
+    rows = [
+        PartitionData(partition_index=n, aborted_transactions=None, records=b"r" * 140 * n) for n in range(3)
+    ]
+    good = answered([FetchableTopicResponse(topic_id=Uuid(b"t" * 16), partitions=rows)], 17)
+    for end in range(len(good)):
+        assert plainly(good[:end]) is None, end
+    read = 0
+    for place in range(4, len(good)):
+        for value in (0, 1, 2, 0x7F, 0x80, 0xFF):
+            bad = bytearray(good)
+            bad[place] = value
+            plain = plainly(bad)
+            if plain is None:
+                continue
+            read += 1
+            decoded, stop = decode(FetchResponse, memoryview(bad), 17, 5)
+            assert stop == len(bad)
+            assert plain == told(decoded.responses), place
+    assert read > 100

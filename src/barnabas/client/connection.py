@@ -9,7 +9,7 @@ this machine; nothing here waits.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError, WireError
@@ -32,6 +32,7 @@ __all__ = [
     "Connection",
     "ConnectionFailed",
     "ConnectionStatistics",
+    "Reader",
     "RequestTimedOut",
     "Response",
     "Sent",
@@ -39,6 +40,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+Reader = Callable[[Buffer], Any]
+"""Reads the answer in a whole frame (without its length) in its own way; None: it is for the decoder."""
 API_VERSIONS = 18
 _METADATA, _VOTE = 3, 52
 """Keys that brokers serve and controllers do not, and the other way round."""
@@ -119,7 +122,7 @@ class Connection:
         """API key -> (lowest, highest) version the broker serves; None before the negotiation is over."""
         self.finalized: dict[str, int] = {}
         """The level of each feature on which the cluster has agreed."""
-        self._expected: deque[tuple[int, type[Message], int]] = deque()
+        self._expected: deque[tuple[int, type[Message], int, Reader | None]] = deque()
         self.frames = FrameReader(max_frame, memory)
         self._asked = 0
         self._next = 0
@@ -213,8 +216,25 @@ class Connection:
         ]
         self._requests += 1
         if not silent:
-            self._expected.append((correlation_id, response_class(key), version))
+            self._expected.append((correlation_id, response_class(key), version, None))
         return Sent(correlation_id, parts, silent)
+
+    @property
+    def next_correlation_id(self) -> int:
+        """`connection.next_correlation_id`: what the next request will carry."""
+        return self._next
+
+    def send_frame(self, frame: bytes, request: type[Message], version: int, read: Reader) -> Sent:
+        """`connection.send_frame(frame, FetchRequest, 17, read)`: a request in bytes, its length included.
+
+        It carries `next_correlation_id`.  Its answer is what `read` makes of the frame; None: it is decoded.
+        """
+        assert request.KEY is not None
+        correlation_id = self._next
+        self._next = (self._next + 1) & 0x7FFFFFFF
+        self._requests += 1
+        self._expected.append((correlation_id, response_class(request.KEY), version, read))
+        return Sent(correlation_id, [frame], False)
 
     def frame_size(self, prefix: Buffer) -> int:
         """`connection.frame_size(four_bytes)` -> bytes to follow; WireError when that cannot be an answer."""
@@ -227,10 +247,14 @@ class Connection:
         """`connection.receive_frame(frame)` -> the answer in one whole frame (without its length)."""
         if not self._expected:
             raise WireError("the broker sent an answer that nobody asked for")
-        correlation_id, message, version = self._expected[0]
+        correlation_id, message, version, read = self._expected[0]
+        self._bytes_in += len(frame) + 4
+        if read is not None and frame[:4] == correlation_id.to_bytes(4, "big"):
+            if (plain := read(frame)) is not None:
+                self._expected.popleft()
+                return Response(correlation_id, plain, version)
         key = message.KEY
         assert key is not None
-        self._bytes_in += len(frame) + 4
         got, position = read_response_header(frame, key, version)
         if got != correlation_id:
             raise WireError(f"the answer has correlation id {got}, {correlation_id} was expected")

@@ -201,7 +201,8 @@ class FrameReader:
             return self._large[self._filled :]
         if begin := self._position:
             left = self._end - begin
-            self._buffer[:left] = bytes(self._buffer[begin : self._end])
+            if left:
+                self._buffer[:left] = bytes(self._buffer[begin : self._end])
             self._position, self._end = 0, left
         return self._buffer[self._end :]
 

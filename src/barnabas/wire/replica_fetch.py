@@ -1,18 +1,21 @@
 """A follower's fetch and its answer, straight from bytes and to bytes (Fetch 15 to 18; KIP-227, KIP-903).
 
 While a follower replicates, the fetches of its session differ in few places: the correlation id, the session
-epoch, and the positions of the partitions that moved.  `FetchShape` remembers the rest and reads those; the
-general decoder makes objects for each of them.  Whatever is not plain (another request than the one remembered,
-tagged fields, topics forgotten) is not read here: `read` returns None, and the decoder has its turn.
+epoch, and the positions of the partitions that moved.  `FetchShape` remembers the rest, and reads and writes
+those; the general codec makes objects for each of them.  Whatever is not plain (another request than the one
+remembered, tagged fields, topics forgotten, an answer with an error) is not read here: the reader returns None,
+and the decoder has its turn.
 """
 
 from __future__ import annotations
 
 from struct import Struct
+from struct import error as StructError  # noqa: N812
 from typing import NamedTuple
 
 from barnabas.errors import WireError
 from barnabas.model import Offset
+from barnabas.ports import Buffer
 from barnabas.wire.codec.declaration import Part
 from barnabas.wire.codec.primitives import read_uvarint, uvarint
 from barnabas.wire.frame import read_request_header
@@ -25,6 +28,8 @@ __all__ = [
     "FetchedRow",
     "PlainAnswer",
     "PlainFetch",
+    "ToldRow",
+    "read_plain_answer",
     "write_plain_answer",
 ]
 
@@ -40,6 +45,9 @@ _HEAD = Struct(">iixihi")
 _ANSWER_ROW = Struct(">ihqqqBi")
 """Partition, error code, high watermark, last stable offset, log start, aborted transactions (0: null), the
 replica to read from instead."""
+_ANSWER = Struct(">iBihi")
+"""The same as _HEAD behind the length; the tags of the header are a byte."""
+_NO_SUCH_REPLICA = -1
 
 
 class FetchedRow(NamedTuple):
@@ -65,7 +73,7 @@ class PlainFetch(NamedTuple):
 class FetchShape:
     """What all fetches of a session have in common, learned from one of them."""
 
-    __slots__ = ("_begin", "_head", "_least", "_middle", "_tail")
+    __slots__ = ("_begin", "_head", "_least", "_middle", "_tail", "_write")
 
     def __init__(self, frame: memoryview) -> None:
         """`frame` is a whole request without its length, one that the decoder has read.  Raises WireError when
@@ -78,6 +86,7 @@ class FetchShape:
         if read is None:
             raise WireError("a fetch with tagged fields at its partitions")
         self._begin = Struct(f">4si{epoch_at - 8}si").unpack_from
+        self._write = Struct(f">i4si{epoch_at - 8}si").pack
         self._least = epoch_at + 4
         self._head, _, self._middle, _ = self._begin(frame, 0)
         self._tail = bytes(frame[read[1] :])
@@ -95,6 +104,18 @@ class FetchShape:
         if read is None or data[read[1] : end] != self._tail:
             return None
         return PlainFetch(correlation, epoch, read[0])
+
+    def write(self, correlation_id: int, session_epoch: int, rows: list[FetchedRow]) -> bytes:
+        """The whole frame, its length included, of the fetch that differs in these."""
+        topics: dict[bytes, list[bytes]] = {}
+        for topic_id, *numbers in rows:
+            topics.setdefault(topic_id, []).append(_row.pack(*numbers, 0))
+        named = [uvarint(len(topics) + 1)]
+        for topic_id, packed in topics.items():
+            named += (topic_id, uvarint(len(packed) + 1), *packed, b"\0")
+        text = b"".join(named)
+        size = self._least + len(text) + len(self._tail)
+        return self._write(size, self._head, correlation_id, self._middle, session_epoch) + text + self._tail
 
     def __repr__(self) -> str:
         return f"<FetchShape {self._least} bytes before the topics>"
@@ -163,3 +184,45 @@ def write_plain_answer(parts: list[Part], correlation_id: int, answer: PlainAnsw
     size += len(text)
     head[:4] = (size - 4).to_bytes(4, "big")
     return size
+
+
+class ToldRow(NamedTuple):
+    """What a leader tells of one partition with which all is well."""
+
+    topic_id: bytes
+    partition: int
+    high_watermark: Offset
+    log_start: Offset
+    records: Buffer
+
+
+def read_plain_answer(frame: Buffer, session_id: int) -> list[ToldRow] | None:
+    """The rows of an answer without its length, whose correlation id was looked at; None: not plain.
+
+    The records are parts of `frame`.
+    """
+    view, rows = memoryview(frame), list[ToldRow]()
+    try:
+        _, tags, throttled, error, session = _ANSWER.unpack_from(view)
+        if tags or throttled or error or session != session_id:
+            return None
+        topics, at = read_uvarint(view, _ANSWER.size)
+        for _ in range(topics - 1):
+            topic_id = bytes(view[at : at + _TOPIC_ID_BYTES])
+            partitions, at = read_uvarint(view, at + _TOPIC_ID_BYTES)
+            for _ in range(partitions - 1):
+                index, error, high_watermark, _, start, aborted, replica = _ANSWER_ROW.unpack_from(view, at)
+                if error or aborted > 1 or replica != _NO_SUCH_REPLICA:
+                    return None
+                size, at = read_uvarint(view, at + _ANSWER_ROW.size)
+                end = at + max(size - 1, 0)
+                rows.append(ToldRow(topic_id, index, high_watermark, start, view[at:end]))
+                if view[end]:  # (tags of the partition: where logs diverge, who leads)
+                    return None
+                at = end + 1
+            if not partitions or view[at]:
+                return None
+            at += 1
+        return rows if topics and not view[at] and at + 1 == len(view) else None
+    except (WireError, IndexError, StructError):
+        return None

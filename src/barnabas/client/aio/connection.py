@@ -18,6 +18,7 @@ from barnabas.client.connection import (
     DEFAULT_MAX_FRAME,
     Connection,
     ConnectionFailed,
+    Reader,
     RequestTimedOut,
     Response,
     Sent,
@@ -193,6 +194,37 @@ class AsyncConnection(asyncio.BufferedProtocol):
             renewing.add_done_callback(lambda _: self._ask_after_login(message, on_answer))
             return
         self._write(self._core.send(message), on_answer)
+
+    @property
+    def logs_in_again(self) -> bool:
+        """Whether the session of this connection ends, so that a login has to go between its requests."""
+        return self._renew_at != float("inf")
+
+    @property
+    def client_id(self) -> str:
+        """What its requests carry."""
+        return self._core.client_id
+
+    @property
+    def next_correlation_id(self) -> int:
+        """What its next request will carry."""
+        return self._core.next_correlation_id
+
+    def ask_frame(
+        self,
+        frame: bytes,
+        request: type[Message],
+        version: int,
+        read: Reader,
+        on_answer: Callable[[Response | BarnabasError], None],
+    ) -> None:
+        """As `ask`, for a request in bytes whose answer `read` may know (see `Connection.send_frame`).
+
+        Not where it `logs_in_again`.  Raises ConnectionFailed.
+        """
+        if self._transport is None or self._transport.is_closing():
+            raise ConnectionFailed(f"the connection to {self.address} is closed", address=self.address)
+        self._write(self._core.send_frame(frame, request, version, read), on_answer)
 
     def _ask_after_login(
         self, message: Message, on_answer: Callable[[Response | BarnabasError], None]
