@@ -18,11 +18,14 @@ FOLLOWER, CONSUMER, COMMITTED = 2, -1, -2
 STEPS = 300
 
 
-def live(seed: int, lives: list[Life]) -> None:
-    """The same history in all of them: what can be seen from outside is the same at every step."""
+def live(seed: int, lives: list[Life], *, upset: float = 1.0) -> None:
+    """The same history in all of them: what can be seen from outside is the same at every step.
+
+    `upset`: how much of what unsettles replicas (other leaders, in-sync sets, throttles) happens.
+    """
     chance = random.Random(seed)
     for number in range(STEPS):
-        step(chance, lives)
+        step(chance, lives, upset)
         if chance.random() < 0.7:
             for life in lives:
                 life.node.turn()
@@ -142,10 +145,12 @@ class Life:
         return found
 
 
-def step(chance: random.Random, lives: list[Life]) -> None:
+def step(chance: random.Random, lives: list[Life], upset: float) -> None:
     """Do one thing in each life."""
-    index = chance.randrange(PARTITIONS)
-    match chance.randrange(22):
+    index, kind = chance.randrange(PARTITIONS), chance.randrange(22)
+    if 15 < kind < 21 and upset < 1 and chance.random() >= upset:
+        kind = 0
+    match kind:
         case 0 | 1 | 2 | 3:
             for life in lives:
                 life.node.produce(batch("x" * 40), index=index, acks=1)

@@ -80,3 +80,25 @@ def test_it_is_answered_like_a_decoded_one(seed: int, version: int, mode: str) -
     node = lives[1].node
     assert isinstance(node, PlainNode)
     assert node.recognized >= 5
+
+
+@pytest.mark.parametrize("mode", ["1", PAGE_CACHE])
+def test_while_all_is_well_no_objects_are_made_for_it(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = dict.fromkeys(("_tell", "read_again"), 0)
+    for name in counts:
+        _count(monkeypatch, name, counts)
+    for seed in range(10):
+        live(seed, [Life(mode, version=17), Life(mode, version=17, kind=PlainNode)], upset=0.03)
+    assert counts["_tell"] >= 50, counts
+    assert counts["read_again"] >= 3, counts
+
+
+def _count(monkeypatch: pytest.MonkeyPatch, name: str, counts: dict[str, int]) -> None:
+    original = getattr(FollowerFetches, name)
+
+    def counted(*arguments: Any) -> Any:
+        found = original(*arguments)
+        counts[name] += found != (None, False)
+        return found
+
+    monkeypatch.setattr(FollowerFetches, name, counted)

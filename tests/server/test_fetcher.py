@@ -104,8 +104,8 @@ class World:
             loop=asyncio.get_running_loop(),
             clock=clock,
             random=SimpleNamespace(uniform=lambda low, high: 1.0),
-            config=SimpleNamespace(int=lambda name: 500),
-            step=SimpleNamespace(soon=lambda: None),
+            config=SimpleNamespace(int=lambda name: 500, bool=lambda name: False),
+            step=SimpleNamespace(soon=lambda: None, end_now=lambda: None),
         )
         self.suspicion = LeaderSuspicion(clock)
         self.fetcher = Dialling(self.node, self.follower, self.suspicion, self.dial)

@@ -28,7 +28,7 @@ from barnabas.broker.purgatory import Purgatory
 from barnabas.broker.replicas.assignments import Assignments
 from barnabas.broker.replicas.batch_checks import BatchCheck, BatchChecks
 from barnabas.broker.replicas.dir_moves import CopyJob, Moves
-from barnabas.broker.replicas.followers import Followers
+from barnabas.broker.replicas.following.followers import Followers
 from barnabas.broker.replicas.hosted_partitions import HostedPartitions
 from barnabas.broker.replicas.isr import InSyncSets
 from barnabas.broker.replicas.maintenance import Maintenance

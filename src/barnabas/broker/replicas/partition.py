@@ -392,10 +392,15 @@ class Partition:
         replica = self.leading.progress.get(node)
         if replica is None or -1 < epoch < replica.broker_epoch:
             return False
-        if offset != replica.log_end or log_start != replica.log_start:
-            self.watchers.reported = True
-        replica.fetched(offset, log_start, self.log.acknowledged_end_offset, now, epoch)
-        self.touch()
+        moved = offset != replica.log_end or log_start != replica.log_start
+        here, watchers = self.log.acknowledged_end_offset, self.watchers
+        if moved:
+            watchers.reported = True
+        replica.fetched(offset, log_start, here, now, epoch)
+        if self.leading.least_end(here, now) > self.high_watermark or (
+            moved and (watchers.watched_for & FOLLOWED or self.acknowledgements.purging)
+        ):
+            self.touch()  # else it lets nobody go on
         return True
 
     # ---- the in-sync set -------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from functools import partial
 from barnabas.broker.new_logs import MakeLogs, NewLogs
 from barnabas.broker.replicas.assignments import Assignments
 from barnabas.broker.replicas.dir_moves import Moves
-from barnabas.broker.replicas.followers import Followers
+from barnabas.broker.replicas.following.followers import Followers
 from barnabas.broker.replicas.hosted_partitions import HostedPartitions, HostedTopic
 from barnabas.broker.replicas.partition import Partition
 from barnabas.controller.image import RESOURCE_TOPIC, ImageDelta, MetadataImage, PartitionState, Topic

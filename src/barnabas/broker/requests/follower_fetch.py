@@ -1,23 +1,30 @@
 """The fetches of one follower's session, one after the other, without a request and an answer made of objects.
 
-It is `fetch` seen twice, not a second one: the same reader looks at the same positions.  Only an answer in which
-every partition is well is left as plain rows (`PlainAnswer`), which become bytes at once.
+While the follower is in sync, in the epoch of its leader and not throttled, there is nothing to say of its
+partitions but offsets and records: `_well` finds whether that is so, `_read` reads, and the answer is left as
+plain rows (`PlainAnswer`), which become bytes at once.  Of everything else the usual reader (`fetch_reader`) says
+what it is; it would answer the same here.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.ports import RequestContext
 from barnabas.broker.requests.fetch import FetchWaiting, serve
 from barnabas.broker.requests.fetch_reader import FetchReader, Found, rights_of
-from barnabas.model import Now
+from barnabas.broker.sessions import FetchPlan
+from barnabas.errors import ErrorCode, KafkaError, StorageError
+from barnabas.log.segments.open_files import OPEN_FILES
+from barnabas.model import NO_EPOCH, Now, Offset
 from barnabas.wire.replica_fetch import AnswerRow, FetchedRow, PlainAnswer
 from barnabas.wire.schemas.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
+    from barnabas.broker.replicas.partition import Partition
     from barnabas.broker.sessions import FetchPosition
+    from barnabas.wire.codec.declaration import LazyBytes
 
 __all__ = ["FollowerFetches"]
 
@@ -47,10 +54,25 @@ class _PlainReader(FetchReader):
         return PlainAnswer(session.id, topics)
 
 
+class _Read(NamedTuple):
+    """What there is to say of one position."""
+
+    position: FetchPosition
+    high_watermark: Offset
+    stable: Offset
+    log_start: Offset
+    records: LazyBytes | bytes
+    told: bool
+    """Whether the follower knows the offsets."""
+
+
+_Well = list[tuple["FetchPosition", "Partition"]]
+
+
 class FollowerFetches:
     """Made from one fetch of a session that the usual way has served; `fetch` serves those that look like it."""
 
-    __slots__ = ("_asker", "_broker", "_context", "_request", "_session", "_version")
+    __slots__ = ("_asker", "_broker", "_context", "_may_replicate", "_request", "_session", "_version")
 
     def __init__(self, broker: Broker, context: RequestContext, request: FetchRequest, version: int) -> None:
         """`request` belongs to a session of the cache, and its follower keeps to what it says but positions.
@@ -66,6 +88,13 @@ class FollowerFetches:
         self._session = session
         self._asker = session.asker
         self._version = version
+        self._may_replicate = self._reader(session.epoch).may_replicate()
+        """As long as its rights are the same."""
+
+    def _reader(self, epoch: int) -> FetchReader:
+        """The usual reader of the fetch after which the session has this epoch."""
+        plan = FetchPlan(ErrorCode.NONE, self._session, epoch, False)
+        return _PlainReader(self._broker, self._context, self._request, self._version, plan)
 
     def fetch(
         self, epoch: int, rows: list[FetchedRow], now: Now
@@ -73,9 +102,7 @@ class FollowerFetches:
         """Serve the next fetch of the session, with these positions changed.  None: nothing was done, for it is
         not the next one, or names what the session does not have."""
         broker, session = self._broker, self._session
-        if self._asker.rights != rights_of(broker, self._context):
-            return None
-        if session.epoch != epoch or broker.sessions.get(session.id) is not session:
+        if session.epoch != epoch or not self._is_known():
             return None
         known = session.positions
         asked: list[FetchPosition] = []
@@ -88,9 +115,146 @@ class FollowerFetches:
             _, _, leader_epoch, offset, last_epoch, log_start, max_bytes = row
             position.ask(leader_epoch, offset, last_epoch, log_start, max_bytes)
             session.note(position)
-        plan = broker.sessions.go_on(session, now)
-        reader = _PlainReader(broker, self._context, self._request, self._version, plan)
-        return serve(reader, self._request, self._asker, now)
+        broker.sessions.go_on(session, now)
+        session.asked_by(self._asker, rack_aware=broker.rack_aware, now=now)
+        if (places := self._well()) is not None and self._record(places, now):
+            if (read := self._read(places)) is not None:
+                found, enough = read
+                if enough or self._request.max_wait_ms <= 0 or not session.positions:
+                    return self._tell(found)
+                waiting = _PlainWaiting(self, now)
+                return waiting if waiting.park(now) else self._tell(found)
+        return serve(self._reader(session.epoch), self._request, self._asker, now)
+
+    def _is_known(self) -> bool:
+        """Whether the session goes on, and who asks may do the same as before."""
+        session = self._session
+        return self._broker.sessions.get(session.id) is session and (
+            self._asker.rights == rights_of(self._broker, self._context)
+        )
+
+    def read_again(self, epoch: int) -> tuple[PlainAnswer | None, bool]:
+        """For a fetch that waited, after which the session had this epoch: its answer if there is one now, and
+        whether nothing else is to be looked at."""
+        if self._session.epoch != epoch or not self._is_known() or self._session.asker != self._asker:
+            return None, False
+        if (places := self._well()) is None or (read := self._read(places)) is None:
+            return None, False
+        found, enough = read
+        return (self._tell(found) if enough else None), True
+
+    def _well(self) -> _Well | None:
+        """Every position of which there may be something to say, with what it reads; None: of some of them more
+        is to be said than offsets and records."""
+        broker, replica = self._broker, self._asker.replica
+        if not self._may_replicate or OPEN_FILES.short:
+            return None
+        found: _Well = []
+        for position in self._session.marked:
+            topic = broker.topic_with(position.topic)  # type: ignore[arg-type]  # such fetches name ids
+            partition = topic.partitions.get(position.index) if topic is not None else None
+            if partition is None or partition is not position.partition:
+                return None
+            log, last_epoch = partition.log, position.last_fetched_epoch
+            if not (
+                partition.is_leader
+                and position.current_leader_epoch in (NO_EPOCH, partition.leader_epoch)
+                and replica in partition.leading.isr
+                and log.log_start_offset <= position.offset <= log.log_end_offset
+                and (last_epoch < 0 or last_epoch == log.latest_epoch)
+            ):
+                return None
+            if partition.offline or partition.settings.leader_throttled:
+                return None
+            found.append((position, partition))
+        return found
+
+    def _record(self, places: _Well, now: Now) -> bool:
+        """The follower holds what lies below its offsets.  False: one fetches in an older registration."""
+        replica, epoch, *_ = self._asker
+        for position, partition in places:
+            if not partition.fetched_by(replica, position.offset, position.replica_log_start, now, epoch):
+                return False
+        return True
+
+    def _read(self, places: _Well) -> tuple[list[_Read], bool] | None:
+        """What there is to say, and whether it is enough for an answer; None where reading failed."""
+        session, broker = self._session, self._broker
+        most, total, urgent = min(self._request.max_bytes, broker.fetch_max_bytes), 0, False
+        found: list[_Read] = []
+        for position, partition in places:
+            log, offset = partition.log, position.offset
+            records: LazyBytes | bytes = b""
+            high_watermark, log_start = partition.high_watermark, log.log_start_offset
+            same = high_watermark == position.high_watermark
+            told = same and log_start == position.log_start
+            end = log.acknowledged_end_offset
+            if offset >= end:
+                if told:
+                    session.rest(position)
+            elif not total or most > total:
+                size = max(0, min(position.max_bytes, most - total))
+                try:
+                    records = log.read(offset, size, end, at_least_one=not total)
+                except (StorageError, KafkaError):
+                    return None
+                total += len(records)
+            if position.log_start >= 0 and not told:
+                urgent |= position.log_start != log_start or (broker.rack_aware and not same)
+            found.append(
+                _Read(position, high_watermark, partition.last_stable_offset, log_start, records, told)
+            )
+        return found, urgent or total >= min(self._request.min_bytes, most)
+
+    def _tell(self, found: list[_Read]) -> PlainAnswer:
+        """Make the answer, and remember in the session what the follower is told by it."""
+        topics: dict[bytes, list[AnswerRow]] = {}
+        moved: list[FetchPosition] = []
+        for position, high_watermark, stable, log_start, records, told in found:
+            if size := len(records):
+                moved.append(position)
+            if size or not told:
+                position.high_watermark = high_watermark
+                position.log_start = log_start
+                row = (position.index, high_watermark, stable, log_start, records)
+                topics.setdefault(position.topic, []).append(row)  # type: ignore[arg-type]  # a topic id
+        self._session.move_to_end(moved)
+        return PlainAnswer(self._session.id, topics)
+
+    @property
+    def session_epoch(self) -> int:
+        """What the next fetch of the session must carry."""
+        return self._session.epoch
+
+    @property
+    def wait_s(self) -> float:
+        """How long a fetch may wait."""
+        return self._request.max_wait_ms / 1000.0
+
+    def waiting_as_usual(self, epoch: int) -> tuple[FetchReader, int]:
+        """The reader of a fetch that waits, and the bytes that are enough for it."""
+        reader = self._reader(epoch)
+        return reader, min(self._request.min_bytes, reader.max_bytes)
 
     def __repr__(self) -> str:
         return f"<FollowerFetches {self._session!r}>"
+
+
+class _PlainWaiting(FetchWaiting):
+    """A parked fetch of a follower."""
+
+    __slots__ = ("_fetches",)
+
+    def __init__(self, fetches: FollowerFetches, now: Now) -> None:
+        reader, enough = fetches.waiting_as_usual(fetches.session_epoch)
+        super().__init__(now.mono + fetches.wait_s, reader, enough)
+        self._fetches = fetches
+
+    def wake(self, now: Now) -> None:
+        if self.done:
+            return
+        answer, settled = self._fetches.read_again(self.reader.plan.epoch)
+        if answer is not None:
+            self.complete(answer)
+        elif not settled:
+            super().wake(now)

@@ -160,6 +160,16 @@ class LoopStep:
             self._begun = monotonic()
             self._loop.call_soon(self._end)
 
+    def looks_at(self, deadline: float) -> bool:
+        """Whether somebody looks at the deadlines before this one (mono s), without a step before."""
+        return self._timer is not None and self._timer_at <= deadline
+
+    def end_now(self) -> None:
+        """Run the end of this loop step at once, unless others wait for it as well."""
+        if not self._scheduled:
+            self._begun = monotonic()
+            self._end()
+
     def sync(self, sync: Job) -> None:
         """Run a sync that the broker handed out at another time than the end of a loop step."""
         self.syncer.submit(sync, self._synced)

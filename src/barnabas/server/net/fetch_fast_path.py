@@ -9,19 +9,19 @@ anything was done.  `barnabas.fetch.memo` turns it off.
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.requests.fetch import FetchWaiting
 from barnabas.broker.requests.follower_fetch import FollowerFetches
 from barnabas.errors import WireError
-from barnabas.server.net.connection import Connection
+from barnabas.server.net.connection import SENT_AT_ONCE_BYTES, Connection
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.network import Network
 from barnabas.server.net.route import Route
 from barnabas.server.observe import events
 from barnabas.wire.frame import RequestHeader
-from barnabas.wire.replica_fetch import FetchShape
-from barnabas.wire.schemas.fetch import FetchRequest
+from barnabas.wire.replica_fetch import FetchShape, PlainAnswer, write_plain_answer
+from barnabas.wire.schemas.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
@@ -32,16 +32,16 @@ __all__ = ["FetchFastPath"]
 class FetchFastPath:
     """What the follower on one connection was seen to send.  `take` is the fast path."""
 
-    __slots__ = ("_broker", "_clock", "_connection", "_known", "_network", "_route")
+    __slots__ = ("_broker", "_clock", "_known", "connection", "network", "route")
     unwritten = False
     """No bytes of a fetch are needed once it was taken in."""
 
     def __init__(self, network: Network, broker: Broker, connection: Connection, route: Route) -> None:
-        self._network = network
+        self.network = network
         self._clock = network.runtime.clock
         self._broker = broker
-        self._connection = connection
-        self._route = route
+        self.connection = connection
+        self.route = route
         self._known: tuple[FetchShape, FollowerFetches, RequestContext] | None = None
         """What the last fetch that was learned looked like, who goes on from there, and its context."""
 
@@ -63,29 +63,32 @@ class FetchFastPath:
         plain = shape.read(data, position, end)
         if plain is None:
             return False
-        network, connection, route = self._network, self._connection, self._route
+        network, connection = self.network, self.connection
+        now = self._clock.now()
         try:
-            answer = fetches.fetch(plain.session_epoch, plain.rows, self._clock.now())
+            answer = fetches.fetch(plain.session_epoch, plain.rows, now)
         except Exception as error:  # of ours; its session may be half changed, so the follower begins anew
-            events.emit(events.REQUEST_FAILED, reason=route.name, api=route.name, error=error)
+            events.emit(events.REQUEST_FAILED, reason=self.route.name, api=self.route.name, error=error)
             connection.close()
             return True
         if answer is None:
             return False
         network.request_ids += 1
-        route.requests.value += 1
-        network.step.soon()
-        header = RequestHeader(route.key, learned.version, plain.correlation_id, learned.client_id)
-        context = RequestContext(learned.client, header, network.request_ids, received, end - position)
-        context.between_brokers = True
-        handled = monotonic()
+        self.route.requests.value += 1
+        place = _FetchPlace(self, learned, plain.correlation_id, received, end - position)
         if isinstance(answer, FetchWaiting):
-            slot = connection.expect(context, route)
-            slot.handled = handled
-            slot.waiting = answer
-            answer.on_done = slot.complete
+            place.waiting = answer
+            answer.on_done = place.complete
+            connection.line.append(place)
+            if self._broker.touched or not network.step.looks_at(answer.deadline):
+                network.step.soon()
+            return True
+        network.step.soon()
+        place.response, place.done = answer, True
+        if connection.line:
+            connection.line.append(place)
         else:
-            connection.answer(context, route, answer, handled)
+            place.send(place.handled)
         return True
 
     def end_of_read(self) -> None:
@@ -93,3 +96,78 @@ class FetchFastPath:
 
     def __repr__(self) -> str:
         return f"<FetchFastPath {self._known and self._known[0]!r}>"
+
+
+class _FetchPlace:
+    """The place of one fetch in its connection's line; times are monotonic seconds."""
+
+    __slots__ = (
+        "_correlation_id",
+        "_learned",
+        "_path",
+        "_received",
+        "_request_id",
+        "_size",
+        "done",
+        "handled",
+        "response",
+        "waiting",
+    )
+
+    def __init__(
+        self, path: FetchFastPath, learned: RequestContext, correlation_id: int, received: float, size: int
+    ) -> None:
+        """`learned` is the context of the fetch that it looks like."""
+        self._path = path
+        self._learned = learned
+        self._correlation_id = correlation_id
+        self._received = received
+        self._request_id = path.network.request_ids
+        self._size = size
+        self.response: FetchResponse | PlainAnswer | None = None
+        self.done = False
+        self.handled = monotonic()
+        self.waiting: FetchWaiting | None = None
+
+    def complete(self, response: FetchResponse | PlainAnswer | None) -> None:
+        """The answer is there.  None: nobody expects it any more."""
+        if not self.done:
+            self.done = True
+            self.waiting = None
+            self.response = response
+            self._path.connection.slot_done(self)
+
+    def cancel(self) -> None:
+        """The connection is gone."""
+        self.done = True
+        if self.waiting is not None:
+            self.waiting.cancel()
+
+    def send(self, now: float) -> bool:
+        """Its turn has come: send the answer if it is there, and say whether it was."""
+        if not self.done:
+            return False
+        route, received, response = self._path.route, self._received, self.response
+        connection = self._path.connection
+        if not isinstance(response, PlainAnswer) or self.handled - received > route.slow_s:
+            connection.encode(self._context(), route, response, self.handled, now)
+            return True
+        parts: list[Any] = []
+        connection.send_queue.add(parts, write_plain_answer(parts, self._correlation_id, response))
+        if connection.send_queue.pending > SENT_AT_ONCE_BYTES:
+            connection.send_queue.flush()
+        connection.look_again()
+        route.handled_s.observe(self.handled - received)
+        route.total_s.observe(now - received)
+        return True
+
+    def _context(self) -> RequestContext:
+        """What the usual way has of each request."""
+        learned = self._learned
+        header = RequestHeader(learned.api_key, learned.version, self._correlation_id, learned.client_id)
+        context = RequestContext(learned.client, header, self._request_id, self._received, self._size)
+        context.between_brokers = True
+        return context
+
+    def __repr__(self) -> str:
+        return f"<_FetchPlace {self._correlation_id}{' done' if self.done else ''}>"

@@ -2,22 +2,30 @@
 
 An answer is used where it arrives, and the next request leaves as soon as there is one: at once, or at the end of
 the loop step in which our own log has acknowledged what the last answer brought.
+
+A fetch that differs from the one before only in positions and the session's epoch is written from the bytes of
+that one, and its answer read from its own (`wire.replica_fetch`).  `barnabas.fetch.memo` turns it off.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas.client.connection import RequestTimedOut, Response
-from barnabas.errors import BarnabasError
+from barnabas.client.connection import Reader, RequestTimedOut, Response
+from barnabas.errors import BarnabasError, WireError
+from barnabas.model import Now
 from barnabas.server.loop.runtime import Runtime
+from barnabas.wire.codec.message import Message
+from barnabas.wire.frame import RequestHeader, write_request
+from barnabas.wire.replica_fetch import FetchedRow, FetchShape, read_plain_answer
 from barnabas.wire.schemas.fetch import FetchRequest
 
 if TYPE_CHECKING:
-    from barnabas.broker.replicas.fetcher import Follower
+    from barnabas.broker.replicas.following.fetcher import Follower
     from barnabas.wire.schemas.offsets import ListOffsetsRequest
 
 __all__ = ["FetchLine"]
@@ -34,12 +42,42 @@ class _Connection(Protocol):
 
     @property
     def closed(self) -> bool: ...
+    @property
+    def logs_in_again(self) -> bool: ...
+    @property
+    def client_id(self) -> str: ...
+    @property
+    def next_correlation_id(self) -> int: ...
+    def version_of(self, request: type[Message]) -> int: ...
+    def ask_frame(
+        self,
+        frame: bytes,
+        request: type[Message],
+        version: int,
+        read: Reader,
+        on_answer: Callable[[Response | BarnabasError], None],
+    ) -> None: ...
     def ask(
         self,
         message: FetchRequest | ListOffsetsRequest,
         on_answer: Callable[[Response | BarnabasError], None],
     ) -> None: ...
     def abort(self) -> None: ...
+
+
+class _Learned:
+    """A fetch of a session that was sent, and what its like have in common."""
+
+    __slots__ = ("read", "request", "shape", "version")
+
+    def __init__(self, request: FetchRequest, connection: _Connection) -> None:
+        """Raises WireError where its like cannot be recognized."""
+        self.version = connection.version_of(FetchRequest)
+        header = RequestHeader(FetchRequest.KEY or 0, self.version, 0, connection.client_id)
+        parts = write_request(header, request)
+        self.shape = FetchShape(memoryview(b"".join(bytes(part) for part in parts))[4:])  # type: ignore[arg-type]
+        self.request = request
+        self.read = partial(read_plain_answer, session_id=request.session_id)
 
 
 class FetchLine:
@@ -50,6 +88,8 @@ class FetchLine:
         "_connection",
         "_drop",
         "_follower",
+        "_learned",
+        "_learns",
         "_limit",
         "_look_at",
         "_on_answer",
@@ -77,6 +117,9 @@ class FetchLine:
         self._drop = drop
         self._request: FetchRequest | ListOffsetsRequest | None = None
         """The one under way."""
+        self._learned: _Learned | None = None
+        """The last one that was made of objects, if others may be written like it."""
+        self._learns = runtime.config.bool("barnabas.fetch.memo") and not connection.logs_in_again
         self._limit = runtime.config.int("replica.fetch.wait.max.ms") / 1000 + GRACE_S
         self._answer_by = inf
         self._watchdog: asyncio.TimerHandle | None = None
@@ -104,6 +147,9 @@ class FetchLine:
             self.over.set_result(None)  # the next connection begins with what is to be asked then
             return
         now = self._runtime.clock.now()
+        if (learned := self._learned) is not None and (rows := self._follower.next_rows()) is not None:
+            self._ask_like(learned, rows, now)
+            return
         request = self._follower.next_request(now)
         if request is not None:
             self._answer_by = now.mono + self._limit
@@ -122,9 +168,38 @@ class FetchLine:
     def _ask(self, request: FetchRequest | ListOffsetsRequest) -> None:
         self._look_later(self._drop)  # a partition that rests now must not wait for those that are parked
         self._request = request
+        self._learned = None
         self.parked = not isinstance(request, FetchRequest) or request.max_wait_ms > 0
         try:
+            if (
+                self._learns
+                and isinstance(request, FetchRequest)
+                and request.session_epoch > 0
+                and self.parked
+            ):
+                self._learned = self._learn(request)
             self._connection.ask(request, self._answered)
+        except BarnabasError as error:
+            self._fail(error)
+
+    def _learn(self, request: FetchRequest) -> _Learned | None:
+        try:
+            return _Learned(request, self._connection)
+        except WireError:
+            return None
+
+    def _ask_like(self, learned: _Learned, rows: list[FetchedRow], now: Now) -> None:
+        """Ask as the last time, but from these positions on."""
+        if self._look_at is not None:  # (no partition rests)
+            self._look_at.cancel()
+            self._look_at = None
+        connection, epoch = self._connection, self._follower.session_epoch
+        self._request = learned.request
+        self._answer_by = now.mono + self._limit
+        self.parked = True
+        try:
+            frame = learned.shape.write(connection.next_correlation_id, epoch, rows)
+            connection.ask_frame(frame, FetchRequest, learned.version, learned.read, self._answered)
         except BarnabasError as error:
             self._fail(error)
 
@@ -148,13 +223,18 @@ class FetchLine:
         self.parked = False
         runtime = self._runtime
         try:
-            self._follower.received(request, answer.message, runtime.clock.now())
+            if isinstance(answer.message, list):
+                self._follower.received_rows(answer.message, runtime.clock.now())
+            else:
+                if self._learned is not None and isinstance(request, FetchRequest):
+                    request = FetchRequest(session_epoch=self._follower.session_epoch)
+                self._follower.received(request, answer.message, runtime.clock.now())
             self._on_answer()
         except Exception as error:  # of ours: it ends the task that waits for `over`, and with it the node
             self._fail(error)
             return
         self._request = None
-        runtime.step.soon()
+        runtime.step.end_now()
         self.look()
 
     def _watch(self) -> None:

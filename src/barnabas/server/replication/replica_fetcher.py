@@ -1,12 +1,14 @@
 """Replication over the network: one task and one connection per broker that this node follows.
 
-`broker/replicas/fetcher` decides what to ask and how to use an answer; `fetch_line` asks over one connection; this
-module has the waiting and the reconnecting.  The leader parks a fetch that finds nothing.  If the request
-changes meanwhile (another partition, another epoch), the fetcher drops its connection and connects again, which
-costs less than the rest of the wait.  It does not do so too often, because a topic of many partitions arrives in
-pieces, and each piece would repeat the whole request.  Such a drop says nothing about the leader: only a
-connection that ends by itself is evidence (`leader_suspicion`). For the same reason such a change ends the
-backoff before the next attempt: a node that was dead a moment ago may lead by now.
+`broker/replicas/following/fetcher` decides what to ask and how to use an answer; `fetch_line` asks over one
+connection; this module has the waiting and the reconnecting.
+
+The leader parks a fetch that finds nothing.  If the request changes meanwhile (another partition, another epoch),
+the fetcher drops its connection and connects again, which costs less than the rest of the wait.  It does not do so
+too often, because a topic of many partitions arrives in pieces, and each piece would repeat the whole request.
+Such a drop says nothing about the leader: only a connection that ends by itself is evidence (`leader_suspicion`).
+For the same reason such a change ends the backoff before the next attempt: a node that was dead a moment ago may
+lead by now.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from barnabas.wire.schemas.fetch import FetchRequest
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
-    from barnabas.broker.replicas.fetcher import Follower
+    from barnabas.broker.replicas.following.fetcher import Follower
     from barnabas.wire.schemas.offsets import ListOffsetsRequest
 
 __all__ = ["Fetchers"]

@@ -12,7 +12,7 @@ _FOLLOWING: tuple[Mutant, ...] = (
     mutant(
         "cut at the high watermark",
         "a follower begins by cutting its log to its own high watermark (KIP-101)",
-        "broker.replicas.followers Followers.follow",
+        "broker.replicas.following.followers Followers.follow",
         "partition.stop_following()\n",
         "partition.stop_following(); partition.log.truncate_to(partition.log.high_watermark, Now(0.0, 0))\n",
         2,
@@ -20,7 +20,7 @@ _FOLLOWING: tuple[Mutant, ...] = (
     mutant(
         "the leader's end alone",
         "the point of divergence comes from the leader's answer alone, not from both (KIP-279)",
-        "broker.replicas.fetcher Follower._cut_back",
+        "broker.replicas.following.fetcher Follower._cut_back",
         "min(end if here < 0 else here, end, log.log_end_offset)",
         "min(end, log.log_end_offset)",
         guard="tests/broker/test_follower.py (the short tail)",
@@ -52,7 +52,7 @@ _FOLLOWING: tuple[Mutant, ...] = (
     mutant(
         "follower acknowledges before its sync",
         "a follower asks for more before the records that it got are on its disk",
-        "broker.replicas.fetcher Follower.next_request",
+        "broker.replicas.following.fetcher Follower.next_request",
         "if self._unsafe:",
         "if False:",
         1,
@@ -60,15 +60,15 @@ _FOLLOWING: tuple[Mutant, ...] = (
     mutant(
         "follower's high watermark is its end",
         "a follower takes the end of its log for the high watermark",
-        "broker.replicas.fetcher Follower._take",
-        "followed.high_watermark = data.high_watermark",
+        "broker.replicas.following.fetcher Follower._take_records",
+        "followed.high_watermark = high_watermark",
         "followed.high_watermark = followed.partition.log.log_end_offset",
         13,
     ),
     mutant(
         "late answers count",
         "the answer to a fetch of an earlier epoch or position counts as a present one",
-        "broker.replicas.fetcher Follower._is_current",
+        "broker.replicas.following.fetcher Follower._is_current",
         "return followed.sent == here and partition.followed is followed and not partition.offline",
         "return not partition.offline",
         guard="a connection is dropped when the epoch changes, and offsets are compared",

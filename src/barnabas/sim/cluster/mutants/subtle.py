@@ -53,7 +53,7 @@ SUBTLE: tuple[Mutant, ...] = (
     mutant(
         "a position beyond the leader's is kept",
         "a follower whose end the leader does not have continues from there",
-        "broker.replicas.fetcher Follower._begin_at",
+        "broker.replicas.following.fetcher Follower._begin_at",
         "if timestamp == _LATEST and row.offset < before:",
         "if False:",
         13,
@@ -61,8 +61,8 @@ SUBTLE: tuple[Mutant, ...] = (
     mutant(
         "an old session goes on",
         "after a lost connection the fetch session continues as if nothing was missed",
-        "broker.replicas.fetcher Follower.failed",
-        "self._session_epoch = 0",
+        "broker.replicas.following.fetcher Follower.failed",
+        "self.session_epoch = 0",
         "pass",
         5,
     ),
@@ -101,7 +101,7 @@ SUBTLE: tuple[Mutant, ...] = (
     mutant(
         "a follower starts where it is told",
         "a follower moves its log start beyond its high watermark",
-        "broker.replicas.fetcher Followed.advanced",
+        "broker.replicas.following.followed Followed.advanced",
         "if log.log_start_offset < self.start <= log.high_watermark:",
         "if log.log_start_offset < self.start <= log.log_end_offset:",
         32,

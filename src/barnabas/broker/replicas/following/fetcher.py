@@ -6,6 +6,9 @@ A `Follower` is all that this node fetches from one leader, as a function of mes
     follower.received(request, answer, now)     # appends; written and synced at the end of the loop step
     follower.failed(now)                        # the connection ended: start over
 
+While nothing happens but that records come, `next_rows` and `received_rows` do the same without messages: the
+request differs from the last one in the session's epoch and the positions that moved.
+
 The next fetch leaves when our own log has acknowledged everything that the last one brought.  With the
 default this means synced, so a fetch from an offset guarantees that everything below survives a power cut
 here.  (Partitions of one leader wait for each other's syncs; they share them.)
@@ -21,11 +24,14 @@ moved.
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from barnabas.broker.replicas.following.followed import Followed, FollowerStatistics, Key
 from barnabas.broker.sessions import next_epoch
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
 from barnabas.model import NodeId, Now, Offset, Uuid
+from barnabas.ports import Buffer
+from barnabas.wire.replica_fetch import FetchedRow, ToldRow
 from barnabas.wire.schemas.fetch import (
     FetchPartition,
     FetchRequest,
@@ -46,7 +52,7 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.hosted_partitions import HostedPartitions
     from barnabas.broker.replicas.partition import Partition
 
-__all__ = ["Followed", "Follower", "FollowerStatistics"]
+__all__ = ["Follower"]
 
 _FIRST_PAUSE_S = 0.02
 """Seconds that a partition rests after its first error: the leader may not know yet that it leads."""
@@ -59,76 +65,18 @@ _SESSION_LOST = (
     ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
 )
 
-Key = tuple[Uuid, int]
-
-
-class Followed:
-    """One partition that this node follows, in one leader epoch.
-
-    `high_watermark` and `start` are the leader's, as last heard; they count here as far as our own log
-    reaches.  `sent` is the position that the leader was last told.
-    """
-
-    __slots__ = ("asking", "failures", "follower", "high_watermark", "key", "partition", "sent", "start")
-
-    def __init__(self, follower: Follower, partition: Partition) -> None:
-        self.follower = follower
-        self.partition = partition
-        self.key: Key = (partition.topic_id, partition.index)
-        self.high_watermark: Offset = -1
-        self.start: Offset = -1
-        self.sent: tuple[int, Offset] | None = None
-        self.asking = 0
-        self.failures = 0
-
-    def advanced(self, now: Now) -> None:
-        """Our log was written or synced, or the leader said something new: apply it as far as our log reaches."""
-        partition, log = self.partition, self.partition.log
-        high_watermark = min(self.high_watermark, log.acknowledged_end_offset)
-        if high_watermark > log.high_watermark:
-            log.high_watermark = high_watermark
-        partition.high_watermark = log.high_watermark
-        if log.log_start_offset < self.start <= log.high_watermark:
-            log.increment_log_start(self.start)
-            self.follower.moved(self)
-        if log.acknowledged_end_offset >= log.log_end_offset:
-            self.follower.safe(self)
-
-    def pause(self, paused: bool) -> None:
-        """Its disk has no room for records any more, or has room again."""
-        self.follower.pause(self, paused)
-
-    def release(self) -> None:
-        """Follow it no longer."""
-        self.follower.remove(self)
-
-    def __repr__(self) -> str:
-        return (
-            f"<Followed {self.partition.topic}-{self.partition.index} @{self.partition.log.log_end_offset}>"
-        )
-
-
-class FollowerStatistics(NamedTuple):
-    leader: NodeId
-    partitions: int
-    resting: int
-    fetches: int
-    bytes: int
-    truncations: int
-    errors: int
-
 
 class Follower:
     """What this node fetches from one leader.  `now.mono` counts its pauses, in seconds."""
 
     __slots__ = (
+        "_asked_as",
         "_broker",
         "_forget",
         "_lost",
         "_news",
         "_resting",
         "_session",
-        "_session_epoch",
         "_sessionless",
         "_told",
         "_unsafe",
@@ -137,6 +85,7 @@ class Follower:
         "fetches",
         "leader",
         "partitions",
+        "session_epoch",
         "truncations",
     )
 
@@ -151,9 +100,12 @@ class Follower:
         self._lost: dict[Key, int] = {}
         self._unsafe: dict[Followed, None] = {}
         self._session = 0
-        self._session_epoch = 0
+        self.session_epoch = 0
+        """What the next fetch of the session carries; 0: it begins one."""
         self._sessionless = False
         """Whether the leader keeps no session for us: every fetch has to name everything."""
+        self._asked_as = -1
+        """The broker epoch that the last request made of objects named."""
         self.fetches = self.bytes = self.truncations = self.errors = 0
 
     # ---- which partitions --------------------------------------------------------------------------------
@@ -229,7 +181,7 @@ class Follower:
             self._hold_throttled(now)
         if self._lost:
             return self._where_to_begin()
-        if self._session_epoch == 0:
+        if self.session_epoch == 0:
             self._news = {k: f for k, f in self.partitions.items() if k not in self._resting}
             self._told = {}
             self._forget.clear()
@@ -239,18 +191,38 @@ class Follower:
             asked, self._news = dict(rows[:_PARTITIONS_PER_FETCH]), dict(rows[_PARTITIONS_PER_FETCH:])
         self._told.update(asked)
         if not self._told:
-            if self._session_epoch:
-                self._session_epoch = 0
+            if self.session_epoch:
+                self.session_epoch = 0
             return None
         request = self._fetch(asked)
         self._forget = {}
         self.fetches += 1
         return request
 
+    def next_rows(self) -> list[FetchedRow] | None:
+        """The positions that moved, where the next fetch says nothing else; None: see `next_request`."""
+        asked, broker = self._news, self._broker
+        if self._unsafe or self._resting or self._lost or self._forget or not self.session_epoch:
+            return None
+        if len(asked) > _PARTITIONS_PER_FETCH or not (asked or self._told):
+            return None
+        if broker.epoch != self._asked_as or broker.follower_quota.limited:
+            return None
+        self._news = {}
+        self._told.update(asked)
+        self.fetches += 1
+        most, rows = broker.config.int("replica.fetch.max.bytes"), list[FetchedRow]()
+        for (topic_id, index), followed in asked.items():
+            partition, log = followed.partition, followed.partition.log
+            epoch, end = partition.leader_epoch, log.log_end_offset
+            followed.sent = (epoch, end)
+            rows.append(FetchedRow(topic_id, index, epoch, end, log.latest_epoch, log.log_start_offset, most))
+        return rows
+
     def _hold_throttled(self, now: Now) -> None:
         """Throttled partitions that are not in sync wait until the rate allows more (KIP-73)."""
         quota = self._broker.follower_quota
-        asked = self._news if self._session_epoch else self.partitions
+        asked = self._news if self.session_epoch else self.partitions
         for key, followed in list(asked.items()):
             partition = followed.partition
             if key in self._resting or not partition.settings.follower_throttled or not quota.exceeded(now):
@@ -265,6 +237,7 @@ class Follower:
 
     def _fetch(self, asked: dict[Key, Followed]) -> FetchRequest:
         broker = self._broker
+        self._asked_as = broker.epoch
         topics: dict[Uuid, list[FetchPartition]] = {}
         for (topic_id, _), followed in asked.items():
             topics.setdefault(topic_id, []).append(self._position(followed))
@@ -278,7 +251,7 @@ class Follower:
             min_bytes=broker.config.int("replica.fetch.min.bytes"),
             max_bytes=broker.config.int("replica.fetch.response.max.bytes"),
             session_id=self._session,
-            session_epoch=self._session_epoch,
+            session_epoch=self.session_epoch,
             topics=[FetchTopic(topic_id=t, partitions=rows) for t, rows in topics.items()],
             forgotten_topics_data=[ForgottenTopic(topic_id=t, partitions=p) for t, p in forgotten.items()],
         )
@@ -319,7 +292,7 @@ class Follower:
 
     def failed(self, now: Now) -> None:
         """The connection ended, or no answer came: the next fetch names everything anew."""
-        self._session_epoch = 0
+        self.session_epoch = 0
         for followed in self.partitions.values():
             followed.sent = None
 
@@ -345,12 +318,23 @@ class Follower:
             return
         self._session = answer.session_id
         self._sessionless = not answer.session_id
-        self._session_epoch = next_epoch(request.session_epoch) if answer.session_id else 0
+        self.session_epoch = next_epoch(request.session_epoch) if answer.session_id else 0
         for topic in answer.responses:
             for data in topic.partitions:
                 followed = self.partitions.get((topic.topic_id, data.partition_index))
                 if followed is not None and self._is_current(followed):
                     self._guarded(followed, data, now)
+
+    def received_rows(self, rows: list[ToldRow], now: Now) -> None:
+        """The leader answered a fetch of `next_rows`, and all is well."""
+        self.session_epoch = next_epoch(self.session_epoch)
+        for topic_id, index, high_watermark, log_start, records in rows:
+            followed = self.partitions.get((topic_id, index))  # type: ignore[arg-type]  # bytes are equal to it
+            if followed is not None and self._is_current(followed):
+                try:
+                    self._take_records(followed, high_watermark, log_start, records, now)
+                except (StorageError, CorruptRecordError) as error:
+                    self._not_appended(followed, error, now)
 
     def _is_current(self, followed: Followed) -> bool:
         """Whether nothing changed since we asked.  Otherwise the answer is ignored."""
@@ -359,33 +343,46 @@ class Follower:
         return followed.sent == here and partition.followed is followed and not partition.offline
 
     def _guarded(self, followed: Followed, data: PartitionData, now: Now) -> None:
-        partition = followed.partition
         try:
             self._take(followed, data, now)
-        except StorageError as error:
-            self._broker.storage_failed(partition, error, now)
-            if error.full:
-                self._unsafe[followed] = None  # a part of it may have found room
-                partition.touch()
-                if not partition.no_room:
-                    self._rest(followed, now)
-        except CorruptRecordError as error:
+        except (StorageError, CorruptRecordError) as error:
+            self._not_appended(followed, error, now)
+
+    def _not_appended(self, followed: Followed, error: StorageError | CorruptRecordError, now: Now) -> None:
+        """What the leader told of a partition could not be put into our log."""
+        partition = followed.partition
+        if isinstance(error, CorruptRecordError):
             self.errors += 1
             self._rest(followed, now)
             self._broker.host.not_replicated(partition.topic, partition.index, error)
+            return
+        self._broker.storage_failed(partition, error, now)
+        if error.full:
+            self._unsafe[followed] = None  # a part of it may have found room
+            partition.touch()
+            if not partition.no_room:
+                self._rest(followed, now)
+
+    def _take_records(
+        self, followed: Followed, high_watermark: Offset, log_start: Offset, records: Buffer, now: Now
+    ) -> None:
+        followed.failures = 0
+        followed.high_watermark = high_watermark
+        if len(records):
+            self._append(followed, records, now)
+        followed.start = log_start
+        followed.partition.touch()
 
     def _take(self, followed: Followed, data: PartitionData, now: Now) -> None:
         error = data.error_code
         if error == ErrorCode.NONE:
-            followed.failures = 0
             if data.diverging_epoch.end_offset >= 0:
+                followed.failures = 0
                 self._cut_back(followed, data.diverging_epoch.epoch, data.diverging_epoch.end_offset, now)
                 return
-            followed.high_watermark = data.high_watermark
-            if data.records is not None and len(data.records):
-                self._append(followed, data, now)
-            followed.start = data.log_start_offset
-            followed.partition.touch()
+            records = data.records or b""
+            assert isinstance(records, bytes | bytearray | memoryview)
+            self._take_records(followed, data.high_watermark, data.log_start_offset, records, now)
             return
         self.errors += 1
         if error == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -407,11 +404,9 @@ class Follower:
         self._leave_out(followed.key)
         self._resting[followed.key] = now.mono + pause
 
-    def _append(self, followed: Followed, data: PartitionData, now: Now) -> None:
+    def _append(self, followed: Followed, records: Buffer, now: Now) -> None:
         """Put what came after our end.  Raises CorruptRecordError, StorageError."""
         partition, log = followed.partition, followed.partition.log
-        records = data.records
-        assert isinstance(records, bytes | bytearray | memoryview)
         if log.log_start_offset == log.log_end_offset:
             base = int.from_bytes(memoryview(records)[:8], "big")
             if base < log.log_end_offset:
@@ -495,5 +490,5 @@ class Follower:
     def __repr__(self) -> str:
         return (
             f"<Follower of {self.leader} partitions={len(self.partitions)} session={self._session}"
-            f":{self._session_epoch} unsafe={len(self._unsafe)}>"
+            f":{self.session_epoch} unsafe={len(self._unsafe)}>"
         )

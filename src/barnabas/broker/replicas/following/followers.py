@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.replicas.fetcher import Follower
+from barnabas.broker.replicas.following.fetcher import Follower
 from barnabas.model import NodeId
 
 if TYPE_CHECKING:

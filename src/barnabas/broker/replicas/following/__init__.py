@@ -1,0 +1,1 @@
+"""What a broker fetches from the leaders of partitions that it follows."""
