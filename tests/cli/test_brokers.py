@@ -82,6 +82,7 @@ def test_a_drained_broker_is_empty_gets_nothing_new_and_is_no_voter(type_: Opera
             producer.send("orders", f"{number}")
     assert type_("brokers drain 4 --wait") == 0, type_.err
     assert "Node 4 is no voter any more; voters: 1, 2, 3." in type_.out
+    assert "  in every node's file: controller.quorum.bootstrap.servers=" in type_.out
     assert type_.out.splitlines()[-2:] == [
         "Broker 4 carries nothing and gets nothing: stop it, then",
         "  barnabas brokers unregister 4",

@@ -138,6 +138,7 @@ def _cordon(admin: Admin, args: argparse.Namespace, look: Placement, broker: Nod
 
 def _demote(admin: Admin, args: argparse.Namespace, voter: QuorumReplica) -> None:
     """Make it an observer: the leader of the quorum refuses where the rest would be no live majority."""
+    from barnabas.cli.quorum.detail import bootstrap_line
     from barnabas.client.admin.quorum import remove_controller
 
     remove_controller(admin.cluster, voter.id, voter.directory_id)
@@ -146,6 +147,7 @@ def _demote(admin: Admin, args: argparse.Namespace, voter: QuorumReplica) -> Non
     joins = {s.name: s.value for s in admin.configs("broker", str(voter.id))}.get(AUTO_JOIN)
     voters = [replica.id for replica in admin.quorum().voters if replica.id != voter.id]
     print(f"Node {voter.id} is no voter any more; voters: {', '.join(map(str, voters))}.")
+    print(f"  in every node's file: {bootstrap_line(admin.quorum_detail(), without=voter.id)}")
     if joins == "true":
         print(f"  {AUTO_JOIN} is on: while it runs it asks to be a voter again; stop it soon.")
     if len(voters) % 2 == 0:

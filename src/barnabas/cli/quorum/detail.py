@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.cli.controllers import bootstrap_of, security_of
 from barnabas.cli.output import print_document
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import ZERO_UUID, Uuid, VoterCheck
+from barnabas.model import ZERO_UUID, NodeId, Uuid, VoterCheck
 
 if TYPE_CHECKING:
     from barnabas.client.admin.admin import Admin
@@ -169,9 +169,13 @@ def wait_until_possible(
         time.sleep(0.1)
 
 
-def bootstrap_line(detail: QuorumDetail) -> str:
-    """What the nodes' files should say from now on, so that they find the voters at their next start."""
-    voters = detail.quorum.voters if detail.quorum is not None else ()
+def bootstrap_line(detail: QuorumDetail, *, without: NodeId | None = None) -> str:
+    """What the nodes' files should say from now on, so that they find the voters at their next start.
+
+    `without`: one who has just become none, and may be told of still.
+    """
+    known = detail.quorum.voters if detail.quorum is not None else ()
+    voters = [voter for voter in known if voter.id != without]
     addresses = [voter.endpoints[0].partition("://")[2] for voter in voters if voter.endpoints]
     return f"controller.quorum.bootstrap.servers={','.join(addresses)}"
 
