@@ -69,7 +69,7 @@ class Leader:
         parts: list[Any] = []
         write_response(parts, 7, 1, VERSION, response)
         whole = b"".join(part.read() if hasattr(part, "read") else bytes(part) for part in parts)[4:]
-        plain = self._read(whole) if self._read is not None else None
+        plain = self._read(whole, 7) if self._read is not None else None
         decoded, _ = decode(FetchResponse, memoryview(whole), VERSION, 5)
         self._on_answer(Response(7, decoded if plain is None else plain, VERSION))
 

@@ -217,7 +217,7 @@ def told(topics: list[FetchableTopicResponse]) -> list[tuple[Any, ...]]:
 
 
 def plainly(frame: bytes | bytearray) -> list[tuple[Any, ...]] | None:
-    found = read_plain_answer(frame, 9)
+    found = read_plain_answer(frame, 7, 9)
     return None if found is None else [(*row[:4], bytes(row.records)) for row in found]
 
 
@@ -252,8 +252,9 @@ def test_an_answer_that_fails_as_a_whole_is_left_to_the_decoder(more: dict[str, 
     assert plainly(answered([], 17, **more)) is None
 
 
-def test_another_session_s_answer_is_left_to_the_decoder() -> None:
-    assert read_plain_answer(answered([], 17), 8) is None
+def test_an_answer_of_another_session_or_request_is_left_to_the_decoder() -> None:
+    assert read_plain_answer(answered([], 17), 7, 8) is None
+    assert read_plain_answer(answered([], 17), 6, 9) is None
 
 
 def test_a_damaged_answer_is_read_as_the_decoder_reads_it_or_not_at_all() -> None:

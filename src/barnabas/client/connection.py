@@ -40,8 +40,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-Reader = Callable[[Buffer], Any]
-"""Reads the answer in a whole frame (without its length) in its own way; None: it is for the decoder."""
+Reader = Callable[[Buffer, int], Any]
+"""Reads a whole frame (without its length) as the answer with this correlation id; None: the decoder shall."""
 API_VERSIONS = 18
 _METADATA, _VOTE = 3, 52
 """Keys that brokers serve and controllers do not, and the other way round."""
@@ -249,10 +249,9 @@ class Connection:
             raise WireError("the broker sent an answer that nobody asked for")
         correlation_id, message, version, read = self._expected[0]
         self._bytes_in += len(frame) + 4
-        if read is not None and frame[:4] == correlation_id.to_bytes(4, "big"):
-            if (plain := read(frame)) is not None:
-                self._expected.popleft()
-                return Response(correlation_id, plain, version)
+        if read is not None and (plain := read(frame, correlation_id)) is not None:
+            self._expected.popleft()
+            return Response(correlation_id, plain, version)
         key = message.KEY
         assert key is not None
         got, position = read_response_header(frame, key, version)

@@ -196,15 +196,15 @@ class ToldRow(NamedTuple):
     records: Buffer
 
 
-def read_plain_answer(frame: Buffer, session_id: int) -> list[ToldRow] | None:
-    """The rows of an answer without its length, whose correlation id was looked at; None: not plain.
+def read_plain_answer(frame: Buffer, correlation_id: int, session_id: int) -> list[ToldRow] | None:
+    """The rows of an answer without its length; None: another one, or not plain.
 
     The records are parts of `frame`.
     """
     view, rows = memoryview(frame), list[ToldRow]()
     try:
-        _, tags, throttled, error, session = _ANSWER.unpack_from(view)
-        if tags or throttled or error or session != session_id:
+        correlation, tags, throttled, error, session = _ANSWER.unpack_from(view)
+        if correlation != correlation_id or tags or throttled or error or session != session_id:
             return None
         topics, at = read_uvarint(view, _ANSWER.size)
         for _ in range(topics - 1):

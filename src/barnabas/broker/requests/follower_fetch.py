@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.ports import RequestContext
+from barnabas.broker.purgatory import Waiting
 from barnabas.broker.requests.fetch import FetchWaiting, serve
 from barnabas.broker.requests.fetch_reader import FetchReader, Found, rights_of
 from barnabas.broker.sessions import FetchPlan
@@ -72,7 +73,7 @@ _Well = list[tuple["FetchPosition", "Partition"]]
 class FollowerFetches:
     """Made from one fetch of a session that the usual way has served; `fetch` serves those that look like it."""
 
-    __slots__ = ("_asker", "_broker", "_context", "_may_replicate", "_request", "_session", "_version")
+    __slots__ = ("_asker", "_context", "_may_replicate", "_request", "_version", "broker", "session")
 
     def __init__(self, broker: Broker, context: RequestContext, request: FetchRequest, version: int) -> None:
         """`request` belongs to a session of the cache, and its follower keeps to what it says but positions.
@@ -82,10 +83,10 @@ class FollowerFetches:
         session = broker.sessions.get(request.session_id)
         if session is None or not session.follower:
             raise KeyError(request.session_id)
-        self._broker = broker
+        self.broker = broker
         self._context = context
         self._request = request
-        self._session = session
+        self.session = session
         self._asker = session.asker
         self._version = version
         self._may_replicate = self._reader(session.epoch).may_replicate()
@@ -93,15 +94,15 @@ class FollowerFetches:
 
     def _reader(self, epoch: int) -> FetchReader:
         """The usual reader of the fetch after which the session has this epoch."""
-        plan = FetchPlan(ErrorCode.NONE, self._session, epoch, False)
-        return _PlainReader(self._broker, self._context, self._request, self._version, plan)
+        plan = FetchPlan(ErrorCode.NONE, self.session, epoch, False)
+        return _PlainReader(self.broker, self._context, self._request, self._version, plan)
 
     def fetch(
         self, epoch: int, rows: list[FetchedRow], now: Now
-    ) -> FetchResponse | FetchWaiting | PlainAnswer | None:
+    ) -> FetchResponse | Waiting | PlainAnswer | None:
         """Serve the next fetch of the session, with these positions changed.  None: nothing was done, for it is
         not the next one, or names what the session does not have."""
-        broker, session = self._broker, self._session
+        broker, session = self.broker, self.session
         if session.epoch != epoch or not self._is_known():
             return None
         known = session.positions
@@ -128,15 +129,15 @@ class FollowerFetches:
 
     def _is_known(self) -> bool:
         """Whether the session goes on, and who asks may do the same as before."""
-        session = self._session
-        return self._broker.sessions.get(session.id) is session and (
-            self._asker.rights == rights_of(self._broker, self._context)
+        session = self.session
+        return self.broker.sessions.get(session.id) is session and (
+            self._asker.rights == rights_of(self.broker, self._context)
         )
 
     def read_again(self, epoch: int) -> tuple[PlainAnswer | None, bool]:
         """For a fetch that waited, after which the session had this epoch: its answer if there is one now, and
         whether nothing else is to be looked at."""
-        if self._session.epoch != epoch or not self._is_known() or self._session.asker != self._asker:
+        if self.session.epoch != epoch or not self._is_known() or self.session.asker != self._asker:
             return None, False
         if (places := self._well()) is None or (read := self._read(places)) is None:
             return None, False
@@ -146,11 +147,11 @@ class FollowerFetches:
     def _well(self) -> _Well | None:
         """Every position of which there may be something to say, with what it reads; None: of some of them more
         is to be said than offsets and records."""
-        broker, replica = self._broker, self._asker.replica
+        broker, replica = self.broker, self._asker.replica
         if not self._may_replicate or OPEN_FILES.short:
             return None
         found: _Well = []
-        for position in self._session.marked:
+        for position in self.session.marked:
             topic = broker.topic_with(position.topic)  # type: ignore[arg-type]  # such fetches name ids
             partition = topic.partitions.get(position.index) if topic is not None else None
             if partition is None or partition is not position.partition:
@@ -179,7 +180,7 @@ class FollowerFetches:
 
     def _read(self, places: _Well) -> tuple[list[_Read], bool] | None:
         """What there is to say, and whether it is enough for an answer; None where reading failed."""
-        session, broker = self._session, self._broker
+        session, broker = self.session, self.broker
         most, total, urgent = min(self._request.max_bytes, broker.fetch_max_bytes), 0, False
         found: list[_Read] = []
         for position, partition in places:
@@ -218,43 +219,63 @@ class FollowerFetches:
                 position.log_start = log_start
                 row = (position.index, high_watermark, stable, log_start, records)
                 topics.setdefault(position.topic, []).append(row)  # type: ignore[arg-type]  # a topic id
-        self._session.move_to_end(moved)
-        return PlainAnswer(self._session.id, topics)
-
-    @property
-    def session_epoch(self) -> int:
-        """What the next fetch of the session must carry."""
-        return self._session.epoch
+        self.session.move_to_end(moved)
+        return PlainAnswer(self.session.id, topics)
 
     @property
     def wait_s(self) -> float:
         """How long a fetch may wait."""
         return self._request.max_wait_ms / 1000.0
 
-    def waiting_as_usual(self, epoch: int) -> tuple[FetchReader, int]:
+    def usual_reader(self, epoch: int) -> tuple[FetchReader, int]:
         """The reader of a fetch that waits, and the bytes that are enough for it."""
         reader = self._reader(epoch)
         return reader, min(self._request.min_bytes, reader.max_bytes)
 
     def __repr__(self) -> str:
-        return f"<FollowerFetches {self._session!r}>"
+        return f"<FollowerFetches {self.session!r}>"
 
 
-class _PlainWaiting(FetchWaiting):
-    """A parked fetch of a follower."""
+class _PlainWaiting(Waiting):
+    """A parked fetch of a follower.  Where more is to be said than offsets and records, `FetchWaiting` says it."""
 
-    __slots__ = ("_fetches",)
+    __slots__ = ("_epoch", "_fetches")
 
     def __init__(self, fetches: FollowerFetches, now: Now) -> None:
-        reader, enough = fetches.waiting_as_usual(fetches.session_epoch)
-        super().__init__(now.mono + fetches.wait_s, reader, enough)
+        super().__init__(now.mono + fetches.wait_s)
         self._fetches = fetches
+        self._epoch = fetches.session.epoch
+
+    def park(self, now: Now) -> bool:
+        """See FetchWaiting."""
+        if not self._fetches.broker.purgatory.add(self):
+            return False
+        session = self._fetches.session
+        session.parked, outdated = self, session.parked
+        if outdated is not None:
+            outdated.wake(now)
+        return True
 
     def wake(self, now: Now) -> None:
+        """Something that it reads moved: read again, and answer if that is enough."""
         if self.done:
             return
-        answer, settled = self._fetches.read_again(self.reader.plan.epoch)
+        answer, settled = self._fetches.read_again(self._epoch)
         if answer is not None:
             self.complete(answer)
         elif not settled:
-            super().wake(now)
+            self._as_usual().wake(now)
+
+    def expired(self, now: Now) -> None:
+        self._as_usual().expired(now)
+
+    def _as_usual(self) -> FetchWaiting:
+        """The same fetch, to be answered by the usual reader."""
+        waiting = FetchWaiting(self.deadline, *self._fetches.usual_reader(self._epoch))
+        waiting.on_done = self.complete
+        return waiting
+
+    def release(self) -> None:
+        session = self._fetches.session
+        if session.parked is self:
+            session.parked = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from barnabas.broker.requests.fetch import FetchWaiting
+from barnabas.broker.purgatory import Waiting
 from barnabas.broker.requests.follower_fetch import FollowerFetches
 from barnabas.errors import WireError
 from barnabas.server.net.connection import SENT_AT_ONCE_BYTES, Connection
@@ -76,7 +76,7 @@ class FetchFastPath:
         network.request_ids += 1
         self.route.requests.value += 1
         place = _FetchPlace(self, learned, plain.correlation_id, received, end - position)
-        if isinstance(answer, FetchWaiting):
+        if isinstance(answer, Waiting):
             place.waiting = answer
             answer.on_done = place.complete
             connection.line.append(place)
@@ -127,7 +127,7 @@ class _FetchPlace:
         self.response: FetchResponse | PlainAnswer | None = None
         self.done = False
         self.handled = monotonic()
-        self.waiting: FetchWaiting | None = None
+        self.waiting: Waiting | None = None
 
     def complete(self, response: FetchResponse | PlainAnswer | None) -> None:
         """The answer is there.  None: nobody expects it any more."""
