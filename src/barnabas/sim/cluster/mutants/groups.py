@@ -199,7 +199,7 @@ _CLASSIC: tuple[Mutant, ...] = (
         f"{_MOVES} upgraded",
         "epoch = max(classic.generation, 1)",
         "epoch = classic.generation",
-        116,
+        194,
     ),
     mutant(
         "an upgrade is not written",
@@ -215,7 +215,7 @@ _CLASSIC: tuple[Mutant, ...] = (
         f"{_MOVES} _upgraded_member",
         "assigned[topic.id] = dict.fromkeys(one.partitions, epoch)",
         "pass",
-        24,
+        92,
     ),
     mutant(
         "nobody is called to join again",
@@ -239,7 +239,7 @@ _CLASSIC: tuple[Mutant, ...] = (
         f"{_JOINS}.heartbeat",
         "(member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member))",
         "False",
-        15,
+        122,
     ),
     mutant(
         "nobody knows that it leads",
