@@ -65,7 +65,7 @@ def tell(report: Report) -> None:
     print(
         f"acknowledged {report.acknowledged:,} of {report.sent:,} sent, read {report.read:,}: lost {report.lost}, "
         f"twice {report.twice}, reordered {report.reordered}, refused {report.failed}, "
-        f"longest gap {report.longest_gap:.1f} s"
+        f"longest gap {report.longest_gap:.1f} s; longest sync of this disk {report.longest_sync:.1f} s"
     )
     print(
         f"copied in transactions by a KIP-848 group: {report.copied:,}; aborted {report.aborted} transactions, "

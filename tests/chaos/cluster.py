@@ -41,6 +41,10 @@ class UnsettledError(BarnabasError):
     """The cluster did not come to rest in time."""
 
 
+PATIENCE_S = 60.0
+"""A machine's disk may stand still for half a minute, and everybody's syncs with it."""
+
+
 def until(look: Callable[[], Any], seconds: float, what: str) -> Any:
     """What `look` returns once it is neither None nor False; errors of the network count as None."""
     deadline, last = time.monotonic() + seconds, None
@@ -227,6 +231,10 @@ class Cluster:
             return node.ask(request, timeout)
         raise UnsettledError("no node is well")
 
+    def ask_again(self, request: Any, what: str) -> Any:
+        """The same until somebody answers: a request that may be repeated, and a machine that may be busy."""
+        return until(lambda: self.ask(request), PATIENCE_S, what)
+
     # -- topics --
 
     def create(self, topic: str, partitions: int) -> None:
@@ -242,7 +250,8 @@ class Cluster:
 
     def partitions(self, topics: Iterable[str]) -> list[tuple[str, Any]]:
         """(topic, partition as Metadata tells it), of all of them."""
-        answer = self.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in topics]))
+        asked = [MetadataRequestTopic(name=name) for name in topics]
+        answer = self.ask_again(MetadataRequest(topics=asked), "where the partitions are")
         return [(topic.name, partition) for topic in answer.topics for partition in topic.partitions]
 
     def full(self, topics: Iterable[str]) -> bool:
@@ -262,10 +271,10 @@ class Cluster:
         return row if not row.error_code and row.leader_id > 0 else None
 
     def controller(self) -> int:
-        return int(until(self.quorum, 30, "an active controller").leader_id)
+        return int(until(self.quorum, PATIENCE_S, "an active controller").leader_id)
 
     def voters(self) -> list[int]:
-        row = until(self.quorum, 30, "an active controller")
+        row = until(self.quorum, PATIENCE_S, "an active controller")
         return [state.replica_id for state in row.current_voters]
 
     def add_voter(self, number: int) -> None:
@@ -287,7 +296,7 @@ class Cluster:
         self._change(request, (ErrorCode.NONE, ErrorCode.VOTER_NOT_FOUND), f"node {number} is no voter")
 
     def _change(self, request: Any, good: tuple[ErrorCode, ...], what: str) -> None:
-        until(lambda: self.ask(request, timeout=12.0).error_code in good, 30, what)
+        until(lambda: self.ask(request, timeout=12.0).error_code in good, PATIENCE_S, what)
 
 
 def _random_id() -> str:

@@ -162,7 +162,7 @@ def change_voters(world: World) -> str:
 def reassign(world: World) -> str:
     name, partition = world.rng.choice(world.cluster.partitions([world.topic]))
     replicas = world.rng.sample(sorted(world.nodes), 3)
-    answer = world.cluster.ask(
+    answer = world.cluster.ask_again(
         AlterPartitionReassignmentsRequest(
             timeout_ms=10_000,
             topics=[
@@ -173,7 +173,8 @@ def reassign(world: World) -> str:
                     ],
                 )
             ],
-        )
+        ),
+        "a reassignment",
     )
     said = answer.responses[0].partitions[0].error_code if answer.responses else 0
     words = f"{name}-{partition.partition_index} from {sorted(partition.replica_nodes)} to {replicas}"
@@ -181,7 +182,8 @@ def reassign(world: World) -> str:
 
 
 def elect(world: World) -> str:
-    world.cluster.ask(ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=10_000))
+    request = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=10_000)
+    world.cluster.ask_again(request, "an election")
     return "the first replicas lead again"
 
 

@@ -14,14 +14,17 @@ from tests.chaos.cluster import Cluster, Node, UnsettledError, until
 from tests.chaos.copying import COPY, Copying, differences
 from tests.chaos.faults import KINDS, RARE, possible
 from tests.chaos.ground import Ground, ground
+from tests.chaos.syncs import Syncs
 from tests.chaos.traffic import Java, Reader, Records, Writer, java_is_here, read_everything, value_of
 
+from barnabas.errors import BarnabasError
 from barnabas.sim.cluster.checker import check
 from barnabas.wire.schemas.cluster import MetadataRequest
 
 __all__ = ["Report", "run"]
 
 AT_LEAST = 5
+SLOW_SYNC_S = 1.0
 TOPIC, PARTITIONS = "orders", 6
 WRITERS, JAVA, COPIERS, RATE, JAVA_RATE = 2, 9, 2, 120.0, 100
 FIRST_S = 60.0
@@ -51,6 +54,7 @@ class Report(NamedTuple):
     reordered: int
     other: int
     longest_gap: float
+    longest_sync: float
     anomalies: list[str]
     problem: str
 
@@ -124,7 +128,7 @@ def run(
     count = nodes or rng.choice((3, 4, 4, 5))
     small = rng.randint(1, count)
     begun = time.monotonic()
-    with ground(count) as here:
+    with ground(count) as here, contextlib.ExitStack() as ends:
         say(
             f"chaos seed {seed}: {count} nodes {here.name}, {PARTITIONS} partitions x 3 replicas, "
             "min.insync.replicas 2"
@@ -136,14 +140,21 @@ def run(
                 cluster.create(topic, PARTITIONS)
             world = World(seed, rng, here, cluster)
             world.settle(30.0)
-            return _live(world, faults, folder, say, java=java and java_is_here(), begun=begun)
+            return _live(world, faults, folder, say, ends, java=java and java_is_here(), begun=begun)
         finally:
             here.heal()
             cluster.close()
 
 
 def _live(
-    world: World, faults: int, folder: Path, say: Callable[[str], None], *, java: bool, begun: float
+    world: World,
+    faults: int,
+    folder: Path,
+    say: Callable[[str], None],
+    ends: contextlib.ExitStack,
+    *,
+    java: bool,
+    begun: float,
 ) -> Report:
     records, cluster = Records(), world.cluster
     reader = Reader(records, cluster.bootstrap, TOPIC, PARTITIONS)
@@ -155,7 +166,11 @@ def _live(
         f"{'a Java producer and consumer' if java else 'no Java here'}; idempotent, acks=all; "
         f"{COPIERS} members of a KIP-848 group copy it all in transactions"
     )
-    for thread in (reader, *writers):
+    if kafka is not None:
+        ends.callback(kafka.close)
+    disk = Syncs(folder / "sync")
+    ends.callback(disk.end)
+    for thread in (reader, disk, *writers):
         thread.start()
     copying.start()
     counts: Counter[str] = Counter()
@@ -170,6 +185,8 @@ def _live(
             what = KINDS[kind](world)
             counts[kind] += 1
             slow = "" if world.rng.random() < 0.3 or world.settle(20.0) else "; not all in sync yet"
+            if (sync := disk.longest(moment)) > SLOW_SYNC_S:
+                slow += f"; this disk synced nothing for {sync:.1f} s"
             gap = records.gap(moment, time.monotonic())
             longest = max(longest, gap)
             say(
@@ -178,10 +195,11 @@ def _live(
             time.sleep(world.rng.uniform(0.2, 1.0))
         if not world.settle(60.0):
             problem = "the replicas did not come into sync within 60 s after the last fault"
-    except (UnsettledError, OSError) as error:
+    except (BarnabasError, OSError) as error:
         problem = str(error)
     world.ground.heal()
-    return _conclude(world, records, reader, writers, copying, kafka, counts, longest, problem, begun, say)
+    times = longest, disk
+    return _conclude(world, records, reader, writers, copying, kafka, counts, times, problem, begun, say)
 
 
 def _conclude(
@@ -192,7 +210,7 @@ def _conclude(
     copying: Copying,
     kafka: Java | None,
     counts: Counter[str],
-    longest: float,
+    times: tuple[float, Syncs],
     problem: str,
     begun: float,
     say: Callable[[str], None],
@@ -226,7 +244,8 @@ def _conclude(
         sum(len(one.lives) - 1 for one in copying.copiers),
         sum(one.stuck for one in copying.copiers), sum(count[kind] for kind in LOST), count["duplicate"],
         sum(count[kind] for kind in REORDERED), sum(n for kind, n in count.items() if kind not in known),
-        longest, [*said, *(f"not written: {reason}" for reason in failures[:5])], problem,
+        times[0], times[1].longest(begun),
+        [*said, *(f"not written: {reason}" for reason in failures[:5])], problem,
     )  # fmt: skip
 
 

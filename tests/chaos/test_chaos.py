@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ pytest.importorskip("confluent_kafka")
 from tests.chaos.copying import differences
 from tests.chaos.faults import KINDS, RARE, possible
 from tests.chaos.story import AT_LEAST, Report, draw
+from tests.chaos.syncs import Syncs
 from tests.chaos.traffic import BLOCK, Records, _offset_of, value_of
 
 
@@ -61,6 +63,13 @@ def test_faults_begin_when_every_producer_is_known_in_every_partition() -> None:
 def test_a_record_whose_offset_librdkafka_does_not_know_is_written_nevertheless() -> None:
     assert _offset_of(SimpleNamespace(offset=lambda: None)) == -1
     assert _offset_of(SimpleNamespace(offset=lambda: 7)) == 7
+
+
+def test_the_longest_sync_is_that_of_a_time(tmp_path: Path) -> None:
+    syncs = Syncs(tmp_path / "sync")
+    for since, until in ((1.0, 9.0), (9.0, 9.5), (10.0, 12.0), (12.0, 12.1)):
+        syncs.note(since, until)
+    assert syncs.longest(0.0) == 8.0 and syncs.longest(9.8) == 2.0 and syncs.longest(13.0) == 0.0
 
 
 def test_values_say_who_sent_them_in_the_words_of_both_clients() -> None:
