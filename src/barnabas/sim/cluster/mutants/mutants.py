@@ -333,7 +333,7 @@ _DECIDING: tuple[Mutant, ...] = (
         "controller.decisions.brokers register_broker",
         "clean = not elr or request.previous_broker_epoch == known.epoch",
         "clean = True",
-        146,
+        230,
     ),
     mutant(
         "a new life stays in sync",

@@ -88,7 +88,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "controller.decisions.partitions _wanted_elr",
         "broker != unclean_shutdown and ",
         "",
-        146,
+        230,
     ),
     mutant(
         "the partition epoch stays",
