@@ -46,8 +46,11 @@ class Life:
         kind: type[Node] = Node,
         session: type[FetchSession] = FetchSession,
         version: int = 12,
+        sessions: bool = True,
     ) -> None:
-        """`kind` of the node and of its fetch `session`s; `version` of the follower's fetches."""
+        """`kind` of the node and of its fetch `session`s; `version` of the fetches; whether consumers have
+        `sessions`."""
+        self.with_sessions = sessions
         self.kind_of_session = session
         self.version = version
         self.node = kind(
@@ -67,8 +70,11 @@ class Life:
         if who in self.parked:
             return
         session, epoch = self.sessions.get(who, (0, 0))
+        alone = who < 0 and not self.with_sessions
         offsets = self.offsets.setdefault(who, {})
-        if not epoch:
+        if alone:
+            named = named or list(range(PARTITIONS))
+        elif not epoch:
             offsets.clear()
             named = list(range(PARTITIONS))
         for index in named:
@@ -79,7 +85,7 @@ class Life:
         answer = self.node.fetch(
             positions,
             version=self.version,
-            session=(session, epoch),
+            session=(0, -1) if alone else (session, epoch),
             forget=tuple(("t", index) for index in forget if epoch),
             max_wait_ms=wait,
             max_bytes=150 if small else 1 << 20,
@@ -97,11 +103,13 @@ class Life:
             if not answer.here:
                 continue
             del self.parked[who]
-            if answer.message.error_code or not answer.message.session_id:
+            alone = who < 0 and not self.with_sessions
+            if not alone and (answer.message.error_code or not answer.message.session_id):
                 self.sessions.pop(who, None)
                 continue
-            _, epoch = self.sessions[who]
-            self.sessions[who] = (answer.message.session_id, epoch or 1)
+            if not alone:
+                _, epoch = self.sessions[who]
+                self.sessions[who] = (answer.message.session_id, epoch or 1)
             for place, data in answer.partitions.items():
                 where = ("t", place[1])
                 if data.error_code == 1:

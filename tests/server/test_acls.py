@@ -14,6 +14,7 @@ from barnabas.config import Config
 from barnabas.errors import ErrorCode
 from barnabas.security.acl import Acl, Operation, PatternType, Permission, ResourceType
 from barnabas.server.loop.system import SystemClock
+from barnabas.server.net.consumer_fast_path import ConsumerFastPath
 from barnabas.server.rights.authorizer import SLICE, NodeAuthorizer
 from barnabas.settings.table_access import STANDARD_AUTHORIZER
 from barnabas.wire.schemas.acls import (
@@ -24,6 +25,7 @@ from barnabas.wire.schemas.acls import (
     DescribeAclsRequest,
 )
 from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic
+from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
@@ -195,3 +197,56 @@ def test_many_acls_are_loaded_in_slices_and_count_when_all_are_there() -> None:
 
 def allowing(topic: str) -> Acl:
     return Acl(TOPIC, topic, PatternType.LITERAL, "User:alice", "*", READ, Permission.ALLOW)
+
+
+@pytest.mark.parametrize("version", [11, 17])
+@pytest.mark.parametrize("in_session", [False, True])
+def test_a_right_to_read_that_is_taken_away_is_missed_by_the_next_of_many_equal_fetches(
+    version: int, in_session: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[bool] = []
+    original = ConsumerFastPath.take
+
+    def take(self: ConsumerFastPath, *arguments: Any) -> bool:
+        taken.append(original(self, *arguments))
+        return taken[-1]
+
+    async def scenario(node: Secured) -> None:
+        admin, alice = await node.login(), await node.login("alice")
+        made: Any = await admin.request(
+            CreateTopicsRequest(
+                topics=[CreatableTopic(name="orders", num_partitions=1, replication_factor=1)]
+            )
+        )
+        session, epoch = 0, 0 if in_session else -1
+
+        async def fetched() -> tuple[int, bool]:
+            """The error, and whether the fetch was recognized."""
+            nonlocal session, epoch
+            taken.append(False)
+            topic = FetchTopic(
+                topic="orders", topic_id=made.topics[0].topic_id, partitions=[FetchPartition(partition=0)]
+            )
+            asked = FetchRequest(session_id=session, session_epoch=epoch, topics=[topic])
+            answer: Any = await alice.request(asked, version)
+            session, epoch = answer.session_id, epoch + 1 if in_session else epoch
+            assert not answer.error_code
+            rows = [row for topic in answer.responses for row in topic.partitions]
+            return max((row.error_code for row in rows), default=0), taken[-1]
+
+        denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert await fetched() == (denied, False)
+        await node.allow("alice", READ, TOPIC, "orders")
+        for _ in range(3):
+            last = await fetched()
+        assert last == (0, True)
+        await node.create(acl("alice", READ, TOPIC, "orders", permission=Permission.DENY))
+        for _ in range(3):
+            assert (await fetched())[0] == denied
+        await admin.request(DeleteAclsRequest(filters=[filter_of(permission_type=int(Permission.DENY))]))
+        for _ in range(3):
+            last = await fetched()
+        assert last == (0, True)
+
+    monkeypatch.setattr(ConsumerFastPath, "take", take)
+    run_secured(tmp_path, monkeypatch, scenario)

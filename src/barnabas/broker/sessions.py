@@ -42,6 +42,7 @@ __all__ = [
     "FetchSession",
     "SessionCache",
     "SessionStatistics",
+    "TopicKey",
     "next_epoch",
 ]
 
@@ -216,10 +217,7 @@ class FetchSession:
         for topic in request.topics:
             key: TopicKey = topic.topic_id if self.by_id else topic.topic
             for asked in topic.partitions:
-                position = positions.get((key, asked.partition))
-                if position is None:
-                    position = positions[key, asked.partition] = FetchPosition(self, key, asked.partition)
-                    self._last(position)
+                position = self.position(key, asked.partition)
                 position.ask(
                     asked.current_leader_epoch,
                     asked.fetch_offset,
@@ -236,6 +234,14 @@ class FetchSession:
                     self.note(gone)
                     del self._marked[gone]
                     self.found(gone, None)
+
+    def position(self, topic: TopicKey, index: int) -> FetchPosition:
+        """Its position in a partition, behind the others if it has none yet."""
+        position = self.positions.get((topic, index))
+        if position is None:
+            position = self.positions[topic, index] = FetchPosition(self, topic, index)
+            self._last(position)
+        return position
 
     def asked_by(self, asker: Asker, *, rack_aware: bool, now: Now) -> None:
         """A fetch of its client.  Another asker than before may read something else, everywhere."""

@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     _Place = tuple[FetchPosition, HostedTopic | None, Partition | None]
     """A position, and what it reads; None where that is not here."""
 
-__all__ = ["FetchReader", "Found"]
+__all__ = ["READ_COMMITTED", "FetchReader", "Found", "rights_of"]
 
-_READ_COMMITTED = 1
+READ_COMMITTED = 1
 _CURRENT_LEADER_SINCE = 12
 _ENDPOINTS_SINCE = 16
 _STORAGE_ERROR_SINCE = 6
@@ -126,7 +126,7 @@ class FetchReader:
         self.plan = plan
         self.by_id = version >= TOPIC_IDS_SINCE
         self.replica: NodeId = request.replica_state.replica_id if version >= 15 else request.replica_id
-        self.committed = request.isolation_level == _READ_COMMITTED and self.replica < 0
+        self.committed = request.isolation_level == READ_COMMITTED and self.replica < 0
         self.max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
         self.rack = request.rack_id if self.replica < 0 else ""
         self.refused: dict[tuple[str | Uuid, int], ErrorCode] = {}

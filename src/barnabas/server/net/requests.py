@@ -17,6 +17,7 @@ from barnabas.broker.requests.produce import ProduceWaiting
 from barnabas.errors import ErrorCode, KafkaError, StorageError, WireError
 from barnabas.security.scram import LoginRefused
 from barnabas.server.net.connection import Connection
+from barnabas.server.net.consumer_fast_path import ConsumerFastPath
 from barnabas.server.net.context import NoAnswerError, RequestContext
 from barnabas.server.net.fetch_fast_path import FetchFastPath
 from barnabas.server.net.network import Network
@@ -51,12 +52,12 @@ def _padded(api_key: int, frame: memoryview, end: int) -> bool:
 class Requests:
     """What one kind of listener serves.
 
-    `fast_path` makes what a connection remembers of its producer, `follower` of its follower, `several` reads
-    requests of several partitions; None: every request takes the slow path.  Rights are asked for by the
-    routes' own handlers (`server/rights`).
+    `fast_path` makes what a connection remembers of its producer, `follower` of its follower, `consumer` of its
+    consumer, `several` reads requests of several partitions; None: every request takes the slow path.  Rights are
+    asked for by the routes' own handlers (`server/rights`).
     """
 
-    __slots__ = ("_fast_path", "_follower", "_network", "_several", "routes")
+    __slots__ = ("_consumer", "_fast_path", "_follower", "_network", "_several", "routes")
 
     def __init__(
         self,
@@ -65,11 +66,13 @@ class Requests:
         *,
         fast_path: Callable[[Connection, Route], ProduceFastPath] | None = None,
         follower: Callable[[Connection, Route], FetchFastPath] | None = None,
+        consumer: Callable[[Connection, Route], ConsumerFastPath] | None = None,
         several: SeveralReader | None = None,
     ) -> None:
         self._network = network
         self._fast_path = fast_path
         self._follower = follower
+        self._consumer = consumer
         self._several = several
         self.routes = {route.key: route for route in routes}
 
@@ -107,20 +110,30 @@ class Requests:
             throttle.arrived(connection, context)
         answer = self._serve(connection, route, context, request)
         if header.api_key != PRODUCE_KEY:
-            if header.api_key == FETCH_KEY and context.between_brokers and self._follower is not None:
-                if connection.fast_path is None:
-                    connection.fast_path = self._follower(connection, route)
-                if isinstance(connection.fast_path, FetchFastPath):
-                    connection.fast_path.learn(context, frame, request)
+            if header.api_key == FETCH_KEY:
+                self._learn_fetch(connection, route, context, frame, request)
             return False
         if self._fast_path is not None and type(answer) is ProduceWaiting and not answer.done:
             if throttle is not None and throttle.is_limited(context):
                 return True
-            if connection.fast_path is None:
+            if connection.fast_path is None or isinstance(connection.fast_path, ConsumerFastPath):
                 connection.fast_path = self._fast_path(connection, route)
             if isinstance(connection.fast_path, ProduceFastPath):
                 connection.fast_path.learn(context, frame, request, answer)
         return True
+
+    def _learn_fetch(
+        self, connection: Connection, route: Route, context: RequestContext, frame: memoryview, request: Any
+    ) -> None:
+        """Remember what the fetches of a connection look like; one that also produces is a producer's."""
+        make = self._follower if context.between_brokers else self._consumer
+        kind = FetchFastPath if context.between_brokers else ConsumerFastPath
+        if make is None:
+            return
+        if connection.fast_path is None:
+            connection.fast_path = make(connection, route)
+        if isinstance(connection.fast_path, kind):
+            connection.fast_path.learn(context, frame, request)
 
     def _serve(self, connection: Connection, route: Route, context: RequestContext, request: Any) -> Any:
         """Have a request that was read answered, now or later.  Returns what its handler returned."""

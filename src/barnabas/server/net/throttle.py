@@ -47,9 +47,10 @@ class Throttle:
         }
 
     def is_limited(self, context: RequestContext) -> bool:
-        """Whether requests to produce by this client count for a quota."""
+        """Whether such requests by this client, to produce or to fetch, count for a quota."""
         user, client = _whom(context)
-        return any(self.quotas.limits(quota, user, client) for quota in (PRODUCER, REQUESTS))
+        size = CONSUMER if context.api_key == _FETCH else PRODUCER
+        return any(self.quotas.limits(quota, user, client) for quota in (size, REQUESTS))
 
     def shrunk(self, context: RequestContext, request: FetchRequest) -> FetchRequest:
         """The fetch of a consumer, asking for no more than its quota allows at once (in all full windows)."""

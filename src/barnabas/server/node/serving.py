@@ -27,6 +27,7 @@ from barnabas.server.api.transactions import TransactionApi
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.addresses import Addresses
+from barnabas.server.net.consumer_fast_path import ConsumerFastPath
 from barnabas.server.net.fetch_fast_path import FetchFastPath
 from barnabas.server.net.network import Network
 from barnabas.server.net.produce_fast_path import ProduceFastPath
@@ -132,13 +133,13 @@ class Serving:
         )
         fast_path = partial(ProduceFastPath, self._network, broker, traffic)
         fast = runtime.config.bool("barnabas.produce.memo")
+        fetches = runtime.config.bool("barnabas.fetch.memo")
         return Requests(
             self._network,
             self._routes(rows, "B", apis),
             fast_path=fast_path if fast else None,
-            follower=partial(FetchFastPath, self._network, broker)
-            if runtime.config.bool("barnabas.fetch.memo")
-            else None,
+            follower=partial(FetchFastPath, self._network, broker) if fetches else None,
+            consumer=partial(ConsumerFastPath, self._network, broker) if fetches else None,
             several=SeveralReader(broker) if fast else None,
         )
 

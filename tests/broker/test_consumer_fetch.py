@@ -1,0 +1,167 @@
+"""A consumer's fetch that is read from its bytes is answered like one that is decoded, whatever happens."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from tests.broker.fetch_lives import Life, live
+from tests.broker.harness import PAGE_CACHE, Answer, Node, batch
+from tests.frames import frame
+
+from barnabas.broker.ports import Operation, ResourceType
+from barnabas.broker.purgatory import Waiting
+from barnabas.broker.requests.consumer_fetch import ConsumerFetches, fetches_like
+from barnabas.errors import ErrorCode, WireError
+from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.codec.message import decode
+from barnabas.wire.consumer_fetch import ConsumerAnswer, ConsumerShape, write_consumer_answer
+from barnabas.wire.frame import read_response_header
+from barnabas.wire.schemas.fetch import FetchRequest, FetchResponse
+
+
+class PlainNode(Node):
+    """Takes each fetch of a consumer that looks like its last one from its bytes."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.shapes: dict[Any, tuple[ConsumerShape, ConsumerFetches]] = {}
+        self.recognized = self.plain = 0
+
+    def ask(self, request: Any, version: int, client_id: str | None = "test") -> Answer:
+        if (
+            not isinstance(request, FetchRequest)
+            or max(request.replica_id, request.replica_state.replica_id) >= 0
+        ):
+            return super().ask(request, version, client_id)
+        who = request.isolation_level
+        body = memoryview(frame(request, version))[4:]
+        if who in self.shapes:
+            shape, fetches = self.shapes[who]
+            plain = shape.read(body, 0, len(body))
+            found = plain and fetches.fetch(plain.session_epoch, plain.rows, self.now)
+            if found is not None:
+                self.recognized += 1
+                self.plain += isinstance(found, ConsumerAnswer)
+                return self.answered(found, version)
+        answer = super().ask(request, version, client_id)
+        self.shapes.pop(who, None)
+        fetches_now = fetches_like(self.broker, self.context("test"), request, version)
+        if fetches_now is not None:
+            with suppress(WireError):
+                self.shapes[who] = ConsumerShape(body, 1 << 20), fetches_now
+        return answer
+
+    def answered(self, found: Any, version: int) -> Answer:
+        """What came of it, now or later."""
+        answer = PlainlyAnswered(version)
+        if isinstance(found, Waiting):
+            answer.waiting = found
+            found.on_done = answer.take
+        else:
+            answer.take(found)
+        return answer
+
+
+class PlainlyAnswered(Answer):
+    """Reads plain rows back from the frame that is made of them."""
+
+    def take(self, message: Any) -> None:
+        if isinstance(message, ConsumerAnswer):
+            parts: list[Any] = []
+            size = write_consumer_answer(parts, 77, self.version, message)
+            whole = b"".join(part.read() if hasattr(part, "read") else bytes(part) for part in parts)
+            assert size == len(whole) == 4 + int.from_bytes(whole[:4], "big")
+            correlation, body = read_response_header(whole, 1, self.version, 4)
+            assert correlation == 77
+            message, end = decode(FetchResponse, memoryview(whole), self.version, body)
+            assert end == len(whole)
+        super().take(message)
+
+
+@pytest.mark.parametrize(
+    ("version", "sessions"),
+    [
+        (4, False),
+        (6, False),
+        (8, False),
+        (11, False),
+        (12, False),
+        (18, False),
+        (7, True),
+        (12, True),
+        (18, True),
+    ],
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_it_is_answered_like_a_decoded_one(seed: int, version: int, sessions: bool) -> None:
+    mode = PAGE_CACHE if seed % 2 else "1"
+    lives = [Life(mode, version=version, sessions=sessions, kind=kind) for kind in (Node, PlainNode)]
+    live(seed, lives, upset=0.3)
+    node = lives[1].node
+    assert isinstance(node, PlainNode)
+    assert node.recognized >= 5
+    traffic = [
+        [partition.leading.traffic.bytes_out for partition in life.node.broker.partitions()] for life in lives
+    ]
+    assert traffic[0] == traffic[1]
+
+
+@pytest.mark.parametrize("sessions", [True, False])
+def test_while_all_is_well_no_objects_are_made_for_it(sessions: bool) -> None:
+    plain = 0
+    for seed in range(6):
+        lives = [Life(PAGE_CACHE, version=17, sessions=sessions, kind=kind) for kind in (Node, PlainNode)]
+        live(seed, lives, upset=0.03)
+        assert isinstance(lives[1].node, PlainNode)
+        plain += lives[1].node.plain
+    assert plain >= 50, plain
+
+
+class Doorkeeper:
+    """Lets everybody read what `readable` names."""
+
+    def __init__(self) -> None:
+        self.readable = {"t"}
+        self.generation = 0
+        self.refused = 0
+
+    def authorize(
+        self, context: Any, operation: Operation, resource: ResourceType, name: str, *, asked: bool = True
+    ) -> bool:
+        allowed = operation is not Operation.READ or name in self.readable
+        self.refused += asked and not allowed
+        return allowed
+
+
+@pytest.mark.parametrize("session", [False, True])
+def test_a_right_that_is_taken_away_is_missed_by_the_next_fetch(session: bool) -> None:
+    doorkeeper = Doorkeeper()
+    node = PlainNode(MemoryDisk(1), authorizer=doorkeeper)  # type: ignore[arg-type]
+    node.create("t")
+    node.append(batch("a record"))
+    epoch, id_ = (0, 0) if session else (-1, 0)
+
+    def fetch() -> int:
+        nonlocal epoch, id_
+        answer = node.fetch({("t", 0): 0}, version=12, session=(id_, epoch))
+        if session:
+            id_, epoch = answer.message.session_id, epoch + 1
+        return int(answer.partitions["t", 0].error_code)
+
+    assert [fetch() for _ in range(4)] == [0] * 4
+    assert node.plain >= 2
+    before = node.plain
+    doorkeeper.readable.clear()
+    doorkeeper.generation += 1
+    node.broker.rights_changed()
+    for number in range(1, 4):
+        assert fetch() == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert doorkeeper.refused == number  # and each refusal is noted once
+    assert node.plain == before
+    doorkeeper.readable.add("t")
+    doorkeeper.generation += 1
+    node.broker.rights_changed()
+    assert [fetch() for _ in range(3)] == [0] * 3
+    assert node.plain > before
