@@ -14,11 +14,12 @@ from barnabas.broker.ports import Operation, ResourceType
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.requests.consumer_fetch import ConsumerFetches, fetches_like
 from barnabas.errors import ErrorCode, WireError
+from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.codec.message import decode
 from barnabas.wire.consumer_fetch import ConsumerAnswer, ConsumerShape, write_consumer_answer
 from barnabas.wire.frame import read_response_header
-from barnabas.wire.schemas.fetch import FetchRequest, FetchResponse
+from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 
 class PlainNode(Node):
@@ -106,6 +107,14 @@ def test_it_is_answered_like_a_decoded_one(seed: int, version: int, sessions: bo
         [partition.leading.traffic.bytes_out for partition in life.node.broker.partitions()] for life in lives
     ]
     assert traffic[0] == traffic[1]
+    looked_at = [
+        [
+            [(one.topic, one.index) for one in each.marked]
+            for each in life.node.broker.sessions._sessions.values()
+        ]
+        for life in lives
+    ]
+    assert looked_at[0] == looked_at[1]
 
 
 @pytest.mark.parametrize("sessions", [True, False])
@@ -165,3 +174,82 @@ def test_a_right_that_is_taken_away_is_missed_by_the_next_fetch(session: bool) -
     node.broker.rights_changed()
     assert [fetch() for _ in range(3)] == [0] * 3
     assert node.plain > before
+
+
+class Consumer:
+    """A consumer with a session, at a node that takes its fetches from their bytes."""
+
+    def __init__(self, node: PlainNode) -> None:
+        self.node = node
+        self.session, self.epoch = 0, 0
+
+    def fetch(self, *places: tuple[str, int, int], wait: int = 0, **more: Any) -> Answer:
+        """(topic, partition, offset) that changed."""
+        positions = {(name, index): offset for name, index, offset in places}
+        answer = self.node.fetch(
+            positions, version=12, session=(self.session, self.epoch), max_wait_ms=wait, **more
+        )
+        self.epoch += 1
+        if answer.here:
+            self.session = answer.message.session_id
+        return answer
+
+    def stand_at(self, *places: tuple[str, int, int]) -> None:
+        """Learn the session, and know all that is to be said."""
+        before = self.node.plain
+        for _ in range(4):
+            self.fetch(*places)
+        assert not self.fetch().message.responses
+        assert self.node.plain >= before + 2
+
+
+def test_a_partition_at_rest_that_may_no_longer_be_read_is_told_of() -> None:
+    doorkeeper = Doorkeeper()
+    node = PlainNode(MemoryDisk(1), authorizer=doorkeeper)  # type: ignore[arg-type]
+    node.create("t")
+    consumer = Consumer(node)
+    consumer.stand_at(("t", 0, 0))
+    doorkeeper.readable.clear()
+    doorkeeper.generation += 1
+    node.broker.rights_changed()
+    told = consumer.fetch().partitions["t", 0]
+    assert told.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_topic_that_is_made_again_wakes_who_waits_for_it() -> None:
+    node = PlainNode(MemoryDisk(1))
+    node.create("t")
+    consumer = Consumer(node)
+    consumer.stand_at(("t", 0, 0))
+    node.delete("t")
+    node.turn()
+    node.create("t")
+    parked = consumer.fetch(("t", 0, 0), wait=10_000)
+    assert not parked.here
+    node.append(batch("a record"))
+    assert parked.here
+    assert len(parked.partitions["t", 0].records) > 0
+
+
+@pytest.mark.parametrize("why", ["a rack", "few descriptors"])
+def test_where_more_than_the_log_counts_the_usual_reader_is_asked(
+    why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rack = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    node = PlainNode(MemoryDisk(1), replica_selector_class=rack)
+    node.create("t")
+    node.append(batch("a record"))
+    if why == "few descriptors":
+        monkeypatch.setattr(OPEN_FILES, "short", True)
+    request = FetchRequest(
+        rack_id="rack1" if why == "a rack" else "",
+        topics=[FetchTopic(topic="t", partitions=[FetchPartition(partition_max_bytes=1000)])],
+    )
+    for _ in range(3):
+        assert len(node.ask(request, 12).partitions["t", 0].records) > 0
+    assert not node.recognized
+    monkeypatch.setattr(OPEN_FILES, "short", False)
+    request.rack_id = ""
+    for _ in range(3):
+        node.ask(request, 12)
+    assert node.plain >= 2

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.frames import frame
 from tests.server.fast_path import FixedClock, Seeded, batch, request
-from tests.server.harness import LOOPS, Client, decoded
+from tests.server.harness import LOOPS, Client, decoded, until
 from tests.topics import creation_of
 
 from barnabas.client.aio import AsyncConnection
@@ -137,6 +137,8 @@ async def wait(talk: Talk) -> None:
         await talk.produce("u")
         await answer
     await talk.fetch(("u", 0, 0), max_wait_ms=20, min_bytes=5000, times=3)
+    for _ in range(3):  # who comes behind one that waits
+        await talk.answers(talk.frame(("u", 1, 0), max_wait_ms=20), talk.frame(("u", 0, 0), max_wait_ms=20))
     await talk.fetch(("u", 0, 0), max_wait_ms=30_000, min_bytes=100, times=3)
 
 
@@ -148,7 +150,8 @@ async def transactions(talk: Talk) -> None:
             await talk.produce(
                 "u", transactional=True, producer_id=77, producer_epoch=0, base_sequence=n * 2 + 4 * commit
             )
-        await talk.fetch(("u", 0, 0), isolation_level=1, times=3)
+        for offset in (0, 8, 12):
+            await talk.fetch(("u", 0, offset), isolation_level=1, times=3)
         marker = WritableTxnMarker(producer_id=77, transaction_result=commit, topics=[end])
         await talk.admin.request(WriteTxnMarkersRequest(markers=[marker]), 1)
         for offset in range(0, 20, 3):
@@ -329,3 +332,31 @@ def test_a_connection_that_also_produces_is_a_producers() -> None:
                 await talk.fetch(("t", 0, n), times=2)
 
     both("uvloop", work, 2)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_quota_counts_from_the_next_answer_on(waits: bool) -> None:
+    told: list[int] = []
+
+    async def work(node: Node, result: Said) -> None:
+        async with talking(node, 11, []) as talk:
+            await talk.produce(size=500)
+            await talk.fetch(("t", 0, 0), times=3, max_wait_ms=30_000)
+            assert result.recognized == 2
+            place = ("t", 0, 2 if waits else 0)
+            answer = asyncio.ensure_future(talk.answers(talk.frame(place, max_wait_ms=30_000)))
+            if waits:
+                await until(lambda: len(node.broker.purgatory) > 0)
+            else:
+                told.append((await answer).throttle_time_ms)
+            await talk.admin.request(_quota(10.0))
+            if waits:
+                await talk.produce(size=500)
+            else:
+                answer = asyncio.ensure_future(talk.answers(talk.frame(place, max_wait_ms=30_000)))
+            told.append((await answer).throttle_time_ms)
+            assert result.recognized == 3
+
+    run("uvloop", work, memo=True)
+    assert told[-1] > 1000
+    assert not any(told[:-1])

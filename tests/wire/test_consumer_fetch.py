@@ -16,6 +16,7 @@ from barnabas.wire.consumer_fetch import (
     ConsumerAnswer,
     ConsumerShape,
     ReadRow,
+    response_of,
     topic_bytes,
     topic_of,
     write_consumer_answer,
@@ -236,3 +237,6 @@ def test_an_answer_has_the_bytes_that_the_encoder_makes(
     parts: list[Any] = []
     assert write_consumer_answer(parts, 7, version, ConsumerAnswer(answer.session_id, plain)) == size
     assert b"".join(parts) == b"".join(expected)
+    again: list[Any] = []
+    write_response(again, 7, 1, version, response_of(version, ConsumerAnswer(answer.session_id, plain)))
+    assert b"".join(again) == b"".join(expected)

@@ -13,13 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from struct import Struct
 from struct import error as StructError  # noqa: N812
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from barnabas.errors import WireError
 from barnabas.model import NO_EPOCH, NO_OFFSET, Epoch, Offset, Uuid
 from barnabas.wire.codec.declaration import Part
 from barnabas.wire.codec.primitives import read_uvarint, uvarint
 from barnabas.wire.frame import read_request_header
+from barnabas.wire.schemas.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
 
 __all__ = [
     "ConsumerAnswer",
@@ -27,6 +33,7 @@ __all__ = [
     "ConsumerShape",
     "PlainConsumerFetch",
     "ReadRow",
+    "response_of",
     "topic_bytes",
     "topic_of",
     "write_consumer_answer",
@@ -204,6 +211,30 @@ class ConsumerAnswer(NamedTuple):
 
     session_id: int
     topics: dict[bytes, list[ReadRow]]
+
+
+def response_of(version: int, answer: ConsumerAnswer) -> FetchResponse:
+    """The same answer, made of objects."""
+    by_id = version >= _IDS_SINCE
+    topics = []
+    for key, rows in answer.topics.items():
+        topic = topic_of(version, key)
+        made = [
+            PartitionData(
+                partition_index=index,
+                high_watermark=high_watermark,
+                last_stable_offset=stable,
+                log_start_offset=start,
+                aborted_transactions=None
+                if aborted is None
+                else [AbortedTransaction(producer_id=who, first_offset=first) for who, first in aborted],
+                records=records,
+            )
+            for index, high_watermark, stable, start, aborted, records in rows
+        ]
+        named: dict[str, Any] = {"topic_id" if by_id else "topic": topic}
+        topics.append(FetchableTopicResponse(partitions=made, **named))
+    return FetchResponse(session_id=answer.session_id, responses=topics)
 
 
 _HEAD_SINCE_4, _HEAD_SINCE_7, _HEAD_SINCE_12 = Struct(">iiii"), Struct(">iiihii"), Struct(">iixihi")

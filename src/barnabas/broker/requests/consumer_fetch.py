@@ -11,11 +11,12 @@ What was found of a partition holds until the metadata or somebody's rights move
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.ports import Operation, RequestContext, ResourceType, allowed
 from barnabas.broker.purgatory import Waiting
-from barnabas.broker.requests.fetch import serve
+from barnabas.broker.requests.fetch import FetchWaiting, serve
 from barnabas.broker.requests.fetch_reader import READ_COMMITTED, FetchReader, rights_of
 from barnabas.broker.sessions import TOPIC_IDS_SINCE, FetchPlan, FetchSession
 from barnabas.errors import ErrorCode, KafkaError, StorageError
@@ -78,6 +79,13 @@ class ConsumerFetches:
         records, or it is another one."""
         if epoch != NO_SESSION_EPOCH or not self._is_plain():
             return None
+        answer, settled = self._read_rows(rows)
+        if answer is not None or not settled:
+            return answer
+        return self._wait(rows, now)
+
+    def _read_rows(self, rows: list[ConsumerRow]) -> tuple[ConsumerAnswer | None, bool]:
+        """The answer if there is enough for one, and whether nothing is to be said but offsets and records."""
         known = self._known
         found: list[Partition] = []
         for topic, index, leader_epoch, offset, last_epoch, _, _ in rows:
@@ -86,13 +94,13 @@ class ConsumerFetches:
                 key = topic_of(self._version, topic)
                 partition = None if key is None else self._find(key, index)
                 if partition is None:
-                    return None
+                    return None, False
                 known[topic, index] = partition
             if not _is_well(partition, leader_epoch, offset, last_epoch):
-                return None
+                return None, False
             found.append(partition)
         if len(rows) > 1 and len({row[:2] for row in rows}) < len(rows):
-            return None
+            return None, False
         most, total = self.most_bytes, 0
         sizes: list[int] = []
         topics: dict[bytes, list[ReadRow]] = {}
@@ -103,13 +111,17 @@ class ConsumerFetches:
                 total += sizes[-1]
                 topics.setdefault(topic, []).append(row)
         except (StorageError, KafkaError):
-            return None
-        request = self._request
-        if total < min(request.min_bytes, most) and request.max_wait_ms > 0 and rows:
-            return self._wait(rows, now)
+            return None, False
+        if not self._is_enough(total) and rows:
+            return None, True
         for partition, size in zip(found, sizes, strict=True):
             partition.leading.traffic.bytes_out += size
-        return ConsumerAnswer(0, topics)
+        return ConsumerAnswer(0, topics), True
+
+    def _is_enough(self, total: int) -> bool:
+        """Whether an answer with so many bytes of records does not wait for more."""
+        request = self._request
+        return total >= min(request.min_bytes, self.most_bytes) or request.max_wait_ms <= 0
 
     @property
     def most_bytes(self) -> int:
@@ -156,7 +168,7 @@ class ConsumerFetches:
         return FetchReader(self.broker, self._context, self._request, self._version, plan)
 
     def _wait(self, rows: list[ConsumerRow], now: Now) -> _Answer:
-        """There is not enough yet: let the usual reader wait for more."""
+        """There is not enough yet: let it wait for more."""
         session = FetchSession(self._version >= TOPIC_IDS_SINCE, now)
         for topic, index, *asked in rows:
             key = topic_of(self._version, topic)
@@ -165,7 +177,14 @@ class ConsumerFetches:
             position.ask(*asked)
             session.note(position)
         reader = self._reader(FetchPlan(ErrorCode.NONE, session, 0, False))
-        return serve(reader, self._request, reader.asker(self._request), now)  # type: ignore[return-value]
+        answer = serve(reader, self._request, reader.asker(self._request), now)
+        if isinstance(answer, FetchWaiting) and self._request.min_bytes <= 1:
+            answer.first = partial(self._woken, rows)
+        return answer  # type: ignore[return-value]
+
+    def _woken(self, rows: list[ConsumerRow]) -> tuple[ConsumerAnswer | None, bool]:
+        """Something moved in a partition of a fetch that waits for anything (see `FetchWaiting.first`)."""
+        return self._read_rows(rows) if self._is_plain() else (None, False)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} v{self._version} known={len(self._known)}>"
@@ -202,9 +221,7 @@ class SessionFetches(ConsumerFetches):
     def fetch(self, epoch: int, rows: list[ConsumerRow], now: Now) -> _Answer | None:
         """Serve the next fetch of the session, with these positions changed.  See ConsumerFetches."""
         session, broker = self.session, self.broker
-        if session.epoch != epoch or broker.sessions.get(session.id) is not session or not self._is_plain():
-            return None
-        if session.asker != self._asker or self._asker.rights != rights_of(broker, self._context):
+        if not self._is_next(epoch):
             return None
         asked: list[FetchPosition] = []
         for topic, index, *_ in rows:
@@ -218,13 +235,32 @@ class SessionFetches(ConsumerFetches):
             session.note(position)
         broker.sessions.go_on(session, now)
         session.asked_by(self._asker, rack_aware=broker.rack_aware, now=now)
-        request = self._request
         if (found := self._read_all()) is not None:
-            total = sum(len(one.row[5]) for one in found)
-            if total >= min(request.min_bytes, self.most_bytes) or request.max_wait_ms <= 0:
+            if self._is_enough(sum(len(one.row[5]) for one in found)):
                 return self._tell(found)
         reader = self._reader(FetchPlan(ErrorCode.NONE, session, session.epoch, False))
-        return serve(reader, request, self._asker, now)  # type: ignore[return-value]
+        answer = serve(reader, self._request, self._asker, now)
+        if isinstance(answer, FetchWaiting):
+            answer.first = partial(self._go_on, session.epoch)
+        return answer  # type: ignore[return-value]
+
+    def _go_on(self, epoch: int) -> tuple[ConsumerAnswer | None, bool]:
+        """Something moved in a partition of the fetch after which the session had this epoch."""
+        if not self._is_next(epoch) or (found := self._read_all()) is None:
+            return None, False
+        if self._is_enough(sum(len(one.row[5]) for one in found)):
+            return self._tell(found), True
+        return None, True
+
+    def _is_next(self, epoch: int) -> bool:
+        """Whether the session goes on with this epoch, and who asks has the same rights as before."""
+        session, broker = self.session, self.broker
+        return (
+            session.epoch == epoch
+            and broker.sessions.get(session.id) is session
+            and self._asker.rights == rights_of(broker, self._context)
+            and self._is_plain()
+        )
 
     def _topic(self, topic: bytes) -> TopicKey | None:
         key = topic_of(self._version, topic)

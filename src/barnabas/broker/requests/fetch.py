@@ -8,7 +8,8 @@ moved, and reads again (`fetch_reader`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.ports import RequestContext
 from barnabas.broker.purgatory import Waiting
@@ -27,10 +28,13 @@ __all__ = ["FetchWaiting", "fetch", "serve"]
 class FetchWaiting(Waiting):
     """A parked fetch.  Its session watches its partitions: for good, or until it is done."""
 
-    __slots__ = ("min_bytes", "reader")
+    __slots__ = ("first", "min_bytes", "reader")
 
     def __init__(self, deadline: float, reader: FetchReader, min_bytes: int) -> None:
         super().__init__(deadline)
+        self.first: Callable[[], tuple[Any, bool]] | None = None
+        """Is asked before the reader when something moved (`consumer_fetch`): the answer if there is one now, and
+        whether nothing else is to be looked at."""
         self.reader = reader
         self.min_bytes = min_bytes
 
@@ -50,6 +54,12 @@ class FetchWaiting(Waiting):
         """Something that it reads moved: read again, and answer if that is enough."""
         if self.done:
             return
+        if self.first is not None:
+            answer, settled = self.first()
+            if answer is not None:
+                self.complete(answer)
+            if settled:
+                return
         reader = self.reader
         found, total, urgent = reader.read(reader.places(), now)
         if urgent or total >= self.min_bytes or self._outdated():

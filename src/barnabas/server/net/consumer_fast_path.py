@@ -21,9 +21,15 @@ from barnabas.server.net.connection import SENT_AT_ONCE_BYTES, Connection
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.network import Network
 from barnabas.server.net.route import Route
+from barnabas.server.net.slot import Slot
 from barnabas.server.observe import events
 from barnabas.wire.codec.message import Message
-from barnabas.wire.consumer_fetch import ConsumerAnswer, ConsumerShape, write_consumer_answer
+from barnabas.wire.consumer_fetch import (
+    ConsumerAnswer,
+    ConsumerShape,
+    response_of,
+    write_consumer_answer,
+)
 from barnabas.wire.frame import RequestHeader
 from barnabas.wire.schemas.fetch import FetchRequest
 
@@ -115,7 +121,8 @@ class ConsumerFastPath:
             connection.answer(context, self._route, answer, handled)
             network.step.soon()
             return
-        slot = connection.expect(context, self._route)
+        slot = _ConsumerSlot(connection, context, self._route)
+        connection.line.append(slot)
         slot.handled = handled
         slot.waiting = answer
         answer.on_done = slot.complete
@@ -138,3 +145,28 @@ class ConsumerFastPath:
 
     def __repr__(self) -> str:
         return f"<ConsumerFastPath {self._known and self._known[0]!r}>"
+
+
+class _ConsumerSlot(Slot):
+    """The place of a fetch that waits."""
+
+    __slots__ = ()
+    connection: Connection
+
+    def send(self, now: float) -> bool:
+        """See Slot."""
+        response = self.response
+        if not self.done or not isinstance(response, ConsumerAnswer):
+            return super().send(now)
+        connection, context, route = self.connection, self.context, self.route
+        if connection.throttle is not None:  # a quota is new, perhaps
+            self.response = response_of(context.version, response)
+            return super().send(now)
+        parts: list[Any] = []
+        size = write_consumer_answer(parts, context.correlation_id, context.version, response)
+        connection.send_queue.add(parts, size)
+        if connection.send_queue.pending > SENT_AT_ONCE_BYTES:
+            connection.send_queue.flush()
+        connection.look_again()
+        route.finished(context, self.handled, now)
+        return True
