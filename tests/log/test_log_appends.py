@@ -18,6 +18,7 @@ from tests.log.log_building import (
 )
 
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
+from barnabas.log.reading import just_written
 from barnabas.wire.records import read_batch_header
 
 
@@ -30,6 +31,23 @@ def test_an_append_gives_offsets_and_patches_the_header_in_place() -> None:
     assert (header.base_offset, header.leader_epoch) == (2, 7)
     log.write()
     assert contents(log) == [(0, b"a"), (1, b"b"), (2, b"c")]
+
+
+def test_what_the_last_write_wrote_is_read_from_its_buffers_and_nothing_else() -> None:
+    log, much = open_log(new_disk()), 1 << 20
+    append(log, batch(b"before"))
+    log.write(keep=True)
+    append(log, batch(b"a", b"b"))
+    append(log, batch(b"c"))
+    assert just_written(log, 1, much, 4) is None, "nobody reads what is not written yet"
+    log.write(keep=True)
+    for _ in range(2):
+        assert just_written(log, 1, much, 4) == log.read(1, much, 4).read()
+    size = len(log.read(1, much, 4))
+    others = [(0, much, 4), (2, much, 4), (1, much, 3), (1, size - 1, 4)]
+    assert [just_written(log, *other) for other in others] == [None] * 4
+    log.truncate_to(3, NOW)
+    assert just_written(log, 1, much, 3) is just_written(log, 1, much, 4) is None, "what was cut is gone"
 
 
 def test_each_offset_moves_at_its_own_step() -> None:

@@ -178,6 +178,7 @@ class FetchSession:
         "asker",
         "by_id",
         "created",
+        "ended",
         "epoch",
         "fetched_at",
         "follower",
@@ -191,6 +192,8 @@ class FetchSession:
 
     def __init__(self, by_id: bool, now: Now) -> None:
         self.id = 0
+        self.ended = False
+        """Whether it left the cache."""
         self.epoch = 1
         self.positions: Positions = {}
         self.by_id = by_id
@@ -305,6 +308,7 @@ class FetchSession:
 
     def end(self) -> None:
         """It is over: be told nothing any more, and leave nothing to the garbage collector."""
+        self.ended = True
         if self._watching:
             self._watching = False
             for position in self.positions.values():
@@ -389,14 +393,14 @@ class SessionCache:
         if len(session.positions) > MOST_POSITIONS:
             self._remove(session.id)
             return _nothing(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, by_id, now)
-        return self.go_on(session, now)
+        self.go_on(session, now)
+        return FetchPlan(ErrorCode.NONE, session, session.epoch, False)
 
-    def go_on(self, session: FetchSession, now: Now) -> FetchPlan:
+    def go_on(self, session: FetchSession, now: Now) -> None:
         """The next fetch of a session in this cache came, with the epoch it must have."""
         session.epoch = next_epoch(session.epoch)
         session.used = now.mono
         self._sessions[session.id] = self._sessions.pop(session.id)
-        return FetchPlan(ErrorCode.NONE, session, session.epoch, False)
 
     def create(self, session: FetchSession, now: Now) -> int:
         """Keep the session of one request; returns its id, or 0 when there is no slot for it."""

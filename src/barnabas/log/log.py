@@ -206,10 +206,10 @@ class Log(LogState):
             else:
                 self.producers.append(header, header.base_offset, last)
 
-    def write(self) -> None:
+    def write(self, *, keep: bool = False) -> None:
         """Write everything appended since the last call, in one gathered write.  Buffers are free afterwards.
 
-        Raises StorageError; the log has failed then.
+        `keep`: the caller takes it out of `active.fresh` before.  Raises StorageError; the log has failed then.
         """
         pending = self._pending
         if not pending:
@@ -223,8 +223,8 @@ class Log(LogState):
                 truncation.roll_back_unwritten(self, pending)
             self.fail(error)
             raise
-        pending.clear()
-        end = self.log_end_offset
+        self._pending, end = [], self.log_end_offset
+        self.active.fresh = (self.written_end_offset, end, pending) if keep else None
         self.written_end_offset = end
         positions = self.positions
         if len(positions) >= _POSITIONS_KEPT:

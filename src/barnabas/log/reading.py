@@ -21,7 +21,10 @@ from barnabas.model import Offset
 if TYPE_CHECKING:
     from barnabas.log.state import LogState
 
-__all__ = ["damaged_at", "read"]
+__all__ = ["damaged_at", "just_written", "read"]
+
+_SMALL_BYTES = 64 * 1024
+"""Up to so many bytes are cheaper copied than read back."""
 
 
 def read(log: LogState, offset: Offset, max_bytes: int, end: Offset, *, at_least_one: bool) -> FileSlice:
@@ -59,6 +62,21 @@ def read(log: LogState, offset: Offset, max_bytes: int, end: Offset, *, at_least
         if size <= 0:
             size = segment.batch_size(start) if at_least_one else 0
     return FileSlice(segment.file, start, size)
+
+
+def just_written(log: LogState, offset: Offset, max_bytes: int, end: Offset) -> bytes | None:
+    """What `Log.read` would read, if that is what the last write wrote and kept."""
+    if (fresh := log.active.fresh) is None:
+        return None
+    begin, stop, batches = fresh
+    if begin != offset or not stop == end == log.written_end_offset:
+        return None
+    if sum(map(len, batches)) > min(max_bytes, _SMALL_BYTES):
+        return None
+    if len(batches) > 1 or not isinstance(batches[0], bytes):
+        batches = [b"".join(batches)]  # once for all who read it
+        log.active.fresh = begin, stop, batches
+    return bytes(batches[0])
 
 
 def _up_to_damage(log: LogState, offset: Offset, end: Offset) -> Offset:

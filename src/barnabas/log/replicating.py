@@ -5,7 +5,7 @@ from __future__ import annotations
 from barnabas.errors import CorruptRecordError
 from barnabas.model import Epoch, Offset, TopicPartition
 from barnabas.ports import Buffer
-from barnabas.wire.records import BatchHeader, batches, check_crc
+from barnabas.wire.records import HEADER_SIZE, BatchHeader, check_crc, read_batch_header
 
 __all__ = ["take_batches"]
 
@@ -25,18 +25,25 @@ def take_batches(
     """
     view = memoryview(records)
     taken: list[tuple[memoryview, BatchHeader]] = []
-    for position, header in batches(view):
-        epoch = header.leader_epoch
+    position, end = 0, len(view)
+    while position + HEADER_SIZE <= end:
+        header = read_batch_header(view, position)
+        begin, position = position, position + header.size
+        if position > end:
+            break
+        base, epoch = header.base_offset, header.leader_epoch
+        last = base + header.last_offset_delta
         if leader_epoch is not None and epoch > leader_epoch:
             break
-        if header.base_offset < log_end or header.last_offset < header.base_offset:
+        if base < log_end or last < base:
             raise _wrong(topic_partition, header, f"comes where {log_end} is next")
         if epoch < latest_epoch:
             raise _wrong(topic_partition, header, f"has epoch {epoch} after epoch {latest_epoch}")
-        if not check_crc(view, position, header):
+        batch = view[begin:position]
+        if not check_crc(batch, 0, header):
             raise _wrong(topic_partition, header, "has a wrong CRC")
-        taken.append((view[position : position + header.size], header))
-        log_end, latest_epoch = header.last_offset + 1, epoch
+        taken.append((batch, header))
+        log_end, latest_epoch = last + 1, epoch
     return taken
 
 

@@ -48,6 +48,16 @@ replica to read from instead."""
 _ANSWER = Struct(">iBihi")
 """The same as _HEAD behind the length; the tags of the header are a byte."""
 _NO_SUCH_REPLICA = -1
+_ONE_ROW = "B16sBiiqiqiBB"
+"""The topics of a fetch of one partition: counts with the topic's id between them, `_row`, the topic's tags."""
+_ONE = 2
+"""A count of one, as compact arrays write it."""
+_one_answer = Struct(">iixihiB16sBihqqqBi")
+"""An answer of one partition up to the length of its records: `_HEAD`, counts and topic id, `_ANSWER_ROW`."""
+_one_told = Struct(">iBihiB16sBihqqqBi")
+"""The same, behind its length."""
+_ONE_END = b"\0\0\0"
+"""No tags of the partition, the topic and the answer."""
 
 
 class FetchedRow(NamedTuple):
@@ -73,7 +83,7 @@ class PlainFetch(NamedTuple):
 class FetchShape:
     """What all fetches of a session have in common, learned from one of them."""
 
-    __slots__ = ("_begin", "_head", "_least", "_middle", "_tail", "_write")
+    __slots__ = ("_begin", "_head", "_least", "_middle", "_one", "_tail", "_write", "_write_one")
 
     def __init__(self, frame: memoryview) -> None:
         """`frame` is a whole request without its length, one that the decoder has read.  Raises WireError when
@@ -92,9 +102,14 @@ class FetchShape:
         self._tail = bytes(frame[read[1] :])
         if self._tail[:1] != b"\x01":
             raise WireError("a fetch that forgets topics")
+        one = f"{_ONE_ROW}{len(self._tail)}s"
+        self._one = Struct(f">4si{epoch_at - 8}si{one}")
+        self._write_one = Struct(f">i4si{epoch_at - 8}si{one}").pack
 
     def read(self, data: memoryview, position: int, end: int) -> PlainFetch | None:
         """The fetch at data[position:end]; None: it differs in something else, and nothing is known of it."""
+        if end - position == self._one.size and (one := self._read_one(data, position)) is not None:
+            return one
         if end - position < self._least:
             return None
         head, correlation, middle, epoch = self._begin(data, position)
@@ -105,8 +120,33 @@ class FetchShape:
             return None
         return PlainFetch(correlation, epoch, read[0])
 
+    def _read_one(self, data: memoryview, position: int) -> PlainFetch | None:
+        """The fetch at `position` if it names one partition, as most do while little is written."""
+        fields = self._one.unpack_from(data, position)
+        head, correlation, middle, epoch, topics, topic_id, rows, index, leader_epoch, offset = fields[:10]
+        last_epoch, start, size, tags, end, tail = fields[10:]
+        if topics != _ONE or rows != _ONE or tags or end:
+            return None
+        if head != self._head or middle != self._middle or tail != self._tail:
+            return None
+        row = FetchedRow(topic_id, index, leader_epoch, offset, last_epoch, start, size)
+        return PlainFetch(correlation, epoch, [row])
+
     def write(self, correlation_id: int, session_epoch: int, rows: list[FetchedRow]) -> bytes:
         """The whole frame, its length included, of the fetch that differs in these."""
+        if len(rows) == 1:
+            topic_id, *numbers = rows[0]
+            begin = (
+                self._one.size,
+                self._head,
+                correlation_id,
+                self._middle,
+                session_epoch,
+                _ONE,
+                topic_id,
+                _ONE,
+            )
+            return self._write_one(*begin, *numbers, 0, 0, self._tail)
         topics: dict[bytes, list[bytes]] = {}
         for topic_id, *numbers in rows:
             topics.setdefault(topic_id, []).append(_row.pack(*numbers, 0))
@@ -162,6 +202,10 @@ def write_plain_answer(parts: list[Part], correlation_id: int, answer: PlainAnsw
     They are those that the encoder makes of a FetchResponse 15 to 18.
     """
     session_id, topics = answer
+    if len(topics) == 1:
+        ((topic_id, rows),) = topics.items()
+        if len(rows) == 1:
+            return _write_one_answer(parts, correlation_id, session_id, topic_id, rows[0])
     head = text = bytearray(_HEAD.pack(0, correlation_id, 0, 0, session_id))
     text += uvarint(len(topics) + 1)
     parts.append(text)
@@ -186,6 +230,23 @@ def write_plain_answer(parts: list[Part], correlation_id: int, answer: PlainAnsw
     return size
 
 
+def _write_one_answer(
+    parts: list[Part], correlation_id: int, session_id: int, topic_id: bytes, row: AnswerRow
+) -> int:
+    """The same for one partition."""
+    index, high_watermark, stable, start, records = row
+    length = len(records)
+    counted = uvarint(length + 1)
+    size = _one_answer.size + len(counted) + length + len(_ONE_END)
+    begin = size - 4, correlation_id, 0, 0, session_id, _ONE, topic_id, _ONE
+    head = _one_answer.pack(*begin, index, 0, high_watermark, stable, start, 0, -1)
+    if length:
+        parts += (head + counted, records, _ONE_END)
+    else:
+        parts.append(head + counted + _ONE_END)
+    return size
+
+
 class ToldRow(NamedTuple):
     """What a leader tells of one partition with which all is well."""
 
@@ -203,6 +264,8 @@ def read_plain_answer(frame: Buffer, correlation_id: int, session_id: int) -> li
     """
     view, rows = memoryview(frame), list[ToldRow]()
     try:
+        if (one := _read_one_answer(view, correlation_id, session_id)) is not None:
+            return [one]
         correlation, tags, throttled, error, session = _ANSWER.unpack_from(view)
         if correlation != correlation_id or tags or throttled or error or session != session_id:
             return None
@@ -226,3 +289,22 @@ def read_plain_answer(frame: Buffer, correlation_id: int, session_id: int) -> li
         return rows if topics and not view[at] and at + 1 == len(view) else None
     except (WireError, IndexError, StructError):
         return None
+
+
+def _read_one_answer(view: memoryview, correlation_id: int, session_id: int) -> ToldRow | None:
+    """The only row of an answer; None: it has none or more, or is not plain.  Raises struct.error, IndexError and
+    WireError where it is too short for one."""
+    if len(view) <= _one_told.size:
+        return None
+    fields = _one_told.unpack_from(view)
+    correlation, tags, throttled, failed, session, topics, topic_id, partitions = fields[:8]
+    index, error, high_watermark, _, start, aborted, replica = fields[8:]
+    if topics != _ONE or partitions != _ONE or correlation != correlation_id or session != session_id:
+        return None
+    if tags or throttled or failed or error or aborted > 1 or replica != _NO_SUCH_REPLICA:
+        return None
+    size, at = read_uvarint(view, _one_told.size)
+    end = at + max(size - 1, 0)
+    if view[end:] != _ONE_END:
+        return None
+    return ToldRow(topic_id, index, high_watermark, start, view[at:end])

@@ -249,6 +249,8 @@ class Broker(HostedPartitions):
                     syncs.append(SyncRequest(partition, job))
             for waiting in woken:
                 waiting.wake(now)
+            for partition in partitions:
+                partition.log.active.fresh = None
             if OPEN_FILES.unsynced:
                 self._sync_for_descriptors()
         if (making := self.reconciler.new_logs.next_job()) is not None:

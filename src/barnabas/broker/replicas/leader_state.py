@@ -82,7 +82,8 @@ class LeaderState:
                     replica.caught_up(here, now, self._max_lag) and self._eligible(node, replica.broker_epoch)
                 )
             ):
-                end = min(end, replica.log_end)
+                if replica.log_end < end:
+                    end = replica.log_end
         return end
 
     def least_start(self, start: Offset) -> Offset:

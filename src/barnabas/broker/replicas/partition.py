@@ -299,7 +299,7 @@ class Partition:
         """Write what this loop step appended.  Raises StorageError."""
         self._dirty = False
         if not self.gone and not self.offline:
-            self.log.write()
+            self.log.write(keep=True)
 
     def advance(self, now: Now) -> int:
         """Move the high watermark as far as the in-sync replicas allow, and answer what waited for it.

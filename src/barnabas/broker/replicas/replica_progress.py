@@ -72,7 +72,8 @@ class ReplicaProgress:
         if self._session is not None:
             self.resumes(self._session)  # that of an earlier connection
         if offset >= leader_end:
-            self._caught_up_at = max(self._caught_up_at, now.mono)
+            if now.mono > self._caught_up_at:
+                self._caught_up_at = now.mono
         elif offset >= self.leader_end_at_fetch >= 0:
             self._caught_up_at = max(self._caught_up_at, self._fetched_at)
         self.log_end = offset

@@ -16,6 +16,7 @@ from barnabas.broker.requests.fetch import FetchWaiting, serve
 from barnabas.broker.requests.fetch_reader import FetchReader, Found, rights_of
 from barnabas.broker.sessions import FetchPlan
 from barnabas.errors import ErrorCode, KafkaError, StorageError
+from barnabas.log.reading import just_written
 from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.model import NO_EPOCH, Now, Offset
 from barnabas.wire.replica_fetch import AnswerRow, FetchedRow, PlainAnswer
@@ -73,7 +74,16 @@ _Well = list[tuple["FetchPosition", "Partition"]]
 class FollowerFetches:
     """Made from one fetch of a session that the usual way has served; `fetch` serves those that look like it."""
 
-    __slots__ = ("_asker", "_context", "_may_replicate", "_request", "_version", "broker", "session")
+    __slots__ = (
+        "_asker",
+        "_context",
+        "_may_replicate",
+        "_request",
+        "_version",
+        "broker",
+        "session",
+        "wait_s",
+    )
 
     def __init__(self, broker: Broker, context: RequestContext, request: FetchRequest, version: int) -> None:
         """`request` belongs to a session of the cache, and its follower keeps to what it says but positions.
@@ -89,6 +99,8 @@ class FollowerFetches:
         self.session = session
         self._asker = session.asker
         self._version = version
+        self.wait_s = request.max_wait_ms / 1000.0
+        """How long a fetch may wait."""
         self._may_replicate = self._reader(session.epoch).may_replicate()
         """As long as its rights are the same."""
 
@@ -117,7 +129,10 @@ class FollowerFetches:
             position.ask(leader_epoch, offset, last_epoch, log_start, max_bytes)
             session.note(position)
         broker.sessions.go_on(session, now)
-        session.asked_by(self._asker, rack_aware=broker.rack_aware, now=now)
+        if session.asker is self._asker:
+            session.fetched_at = now.mono
+        else:
+            session.asked_by(self._asker, rack_aware=broker.rack_aware, now=now)
         if (places := self._well()) is not None and self._record(places, now):
             if (read := self._read(places)) is not None:
                 found, enough = read
@@ -129,10 +144,12 @@ class FollowerFetches:
 
     def _is_known(self) -> bool:
         """Whether the session goes on, and who asks may do the same as before."""
-        session = self.session
-        return self.broker.sessions.get(session.id) is session and (
-            self._asker.rights == rights_of(self.broker, self._context)
-        )
+        rights = self._asker.rights
+        if self.session.ended:
+            return False
+        if rights is None and self.broker.authorizer is None:
+            return True
+        return rights == rights_of(self.broker, self._context)
 
     def read_again(self, epoch: int) -> tuple[PlainAnswer | None, bool]:
         """For a fetch that waited, after which the session had this epoch: its answer if there is one now, and
@@ -147,14 +164,13 @@ class FollowerFetches:
     def _well(self) -> _Well | None:
         """Every position of which there may be something to say, with what it reads; None: of some of them more
         is to be said than offsets and records."""
-        broker, replica = self.broker, self._asker.replica
+        replica = self._asker.replica
         if not self._may_replicate or OPEN_FILES.short:
             return None
         found: _Well = []
         for position in self.session.marked:
-            topic = broker.topic_with(position.topic)  # type: ignore[arg-type]  # such fetches name ids
-            partition = topic.partitions.get(position.index) if topic is not None else None
-            if partition is None or partition is not position.partition:
+            partition = position.partition
+            if partition is None:
                 return None
             log, last_epoch = partition.log, position.last_fetched_epoch
             if not (
@@ -162,7 +178,7 @@ class FollowerFetches:
                 and position.current_leader_epoch in (NO_EPOCH, partition.leader_epoch)
                 and replica in partition.leading.isr
                 and log.log_start_offset <= position.offset <= log.log_end_offset
-                and (last_epoch < 0 or last_epoch == log.latest_epoch)
+                and (last_epoch < 0 or last_epoch == log.epochs.latest)
             ):
                 return None
             if partition.offline or partition.settings.leader_throttled:
@@ -179,9 +195,11 @@ class FollowerFetches:
         return True
 
     def _read(self, places: _Well) -> tuple[list[_Read], bool] | None:
-        """What there is to say, and whether it is enough for an answer; None where reading failed."""
+        """What there is to say of those of which there is something, and whether it is enough for an answer; None
+        where reading failed."""
         session, broker = self.session, self.broker
-        most, total, urgent = min(self._request.max_bytes, broker.fetch_max_bytes), 0, False
+        request, total, urgent = self._request, 0, False
+        most = min(request.max_bytes, broker.fetch_max_bytes)
         found: list[_Read] = []
         for position, partition in places:
             log, offset = partition.log, position.offset
@@ -196,16 +214,20 @@ class FollowerFetches:
             elif not total or most > total:
                 size = max(0, min(position.max_bytes, most - total))
                 try:
-                    records = log.read(offset, size, end, at_least_one=not total)
+                    records = just_written(log, offset, size, end) or log.read(
+                        offset, size, end, at_least_one=not total
+                    )
                 except (StorageError, KafkaError):
                     return None
                 total += len(records)
+            if told and not len(records):
+                continue
             if position.log_start >= 0 and not told:
                 urgent |= position.log_start != log_start or (broker.rack_aware and not same)
             found.append(
                 _Read(position, high_watermark, partition.last_stable_offset, log_start, records, told)
             )
-        return found, urgent or total >= min(self._request.min_bytes, most)
+        return found, urgent or total >= min(request.min_bytes, most)
 
     def _tell(self, found: list[_Read]) -> PlainAnswer:
         """Make the answer, and remember in the session what the follower is told by it."""
@@ -221,11 +243,6 @@ class FollowerFetches:
                 topics.setdefault(position.topic, []).append(row)  # type: ignore[arg-type]  # a topic id
         self.session.move_to_end(moved)
         return PlainAnswer(self.session.id, topics)
-
-    @property
-    def wait_s(self) -> float:
-        """How long a fetch may wait."""
-        return self._request.max_wait_ms / 1000.0
 
     def usual_reader(self, epoch: int) -> tuple[FetchReader, int]:
         """The reader of a fetch that waits, and the bytes that are enough for it."""

@@ -19,7 +19,7 @@ from barnabas.log.segments.scan import headers_of
 from barnabas.log.segments.segment_file import MAX_OFFSET, SegmentFile
 from barnabas.log.segments.transactions import TransactionIndex
 from barnabas.model import NO_OFFSET, NO_TIMESTAMP, Offset
-from barnabas.ports import Disk
+from barnabas.ports import Buffer, Disk
 from barnabas.wire.records import BatchHeader
 
 __all__ = ["MAX_OFFSET", "NEVER", "Segment"]
@@ -43,6 +43,7 @@ class Segment(SegmentFile):
         "byte_limit",
         "created_ms",
         "first_timestamp",
+        "fresh",
         "index_interval",
         "last_index_position",
         "max_rows",
@@ -75,6 +76,8 @@ class Segment(SegmentFile):
         self.index_interval = index_interval
         self.roll_after_ms = NEVER
         self.max_rows = _INT32_MAX
+        self.fresh: tuple[Offset, Offset, list[Buffer]] | None = None
+        """What was written last (from, to, batches), while their buffers hold it and the writer keeps it here."""
         self._hints: dict[Offset, int] = {}
         """Where batches begin at which a reader stopped and will continue."""
         self._index: OffsetIndex | None = None

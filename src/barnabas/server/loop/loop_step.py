@@ -195,7 +195,7 @@ class LoopStep:
                 self._failed(error)
             if now.mono >= self._deadlines_at:
                 self._arm(self._next_deadline(broker, now), now)
-            else:
+            elif self._timer is None or self._timer_at > self._deadlines_at:
                 self._arm(self._deadlines_at, now)
         self._receive_buffer.reset()
         self._scheduled = False  # whoever comes from here on, comes for the next end
@@ -210,7 +210,8 @@ class LoopStep:
         self.steps.observe(ended - began)
         took = ended - begun
         self.turns.observe(took)
-        self.note("a turn", took)
+        if took > LONG_STEP_S:
+            self.note("a turn", took)
 
     def note(self, what: str, seconds: float) -> None:
         """Something held the loop for so long."""

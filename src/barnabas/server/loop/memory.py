@@ -87,7 +87,7 @@ class Account:
     def exhausted(self) -> bool:
         """Whether new bytes should not be read from, or for, this connection now."""
         budget = self.budget
-        return budget.tight and self.held > budget.share
+        return budget.used >= budget.open_to_all and self.held > budget.share
 
     def may_hold(self, more: int) -> bool:
         """Whether it may hold so many bytes more for a frame that it has begun."""

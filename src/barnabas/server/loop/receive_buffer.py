@@ -53,7 +53,8 @@ class ReceiveBuffer:
         """Everything received in this loop step is done with."""
         self.steps += 1
         self._index = self._position = 0
-        self.frames.reset()
+        if self.frames.retired:
+            self.frames.reset()
         if len(self._chunks) > KEPT_CHUNKS:
             del self._chunks[KEPT_CHUNKS:]
 
@@ -79,11 +80,12 @@ class FrameBuffers:
     `retire` when the frame was handed on: the buffer is free again after the end of the loop step.
     """
 
-    __slots__ = ("_free", "_kept", "_retired")
+    __slots__ = ("_free", "_kept", "retired")
 
     def __init__(self) -> None:
         self._free: dict[int, list[memoryview]] = {}
-        self._retired: list[memoryview] = []
+        self.retired: list[memoryview] = []
+        """Those that are needed until the end of this loop step."""
         self._kept = 0
 
     @staticmethod
@@ -106,7 +108,7 @@ class FrameBuffers:
 
     def retire(self, buffer: memoryview) -> None:
         """Its bytes are needed until the end of the loop step, not longer."""
-        self._retired.append(buffer)
+        self.retired.append(buffer)
 
     def release(self, buffer: memoryview) -> None:
         """Nobody looks at it any more."""
@@ -117,10 +119,9 @@ class FrameBuffers:
 
     def reset(self) -> None:
         """The end of a loop step."""
-        if self._retired:
-            retired, self._retired = self._retired, []
-            for buffer in retired:
-                self.release(buffer)
+        retired, self.retired = self.retired, []
+        for buffer in retired:
+            self.release(buffer)
 
     def __repr__(self) -> str:
         return f"<FrameBuffers {self._kept} bytes free>"

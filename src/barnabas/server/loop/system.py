@@ -20,6 +20,7 @@ __all__ = [
 ]
 
 _ENOUGH = 1 << 20
+_new = tuple.__new__  # what NamedTuple's constructor calls, without its keywords
 
 
 class SystemClock:
@@ -29,7 +30,7 @@ class SystemClock:
 
     def now(self) -> Now:
         """Read monotonic seconds and wall milliseconds together."""
-        return Now(time.monotonic(), time.time_ns() // 1_000_000)
+        return _new(Now, (time.monotonic(), time.time_ns() // 1_000_000))
 
 
 class SystemRandomness:

@@ -193,7 +193,8 @@ class Connection(asyncio.BufferedProtocol):
         else:
             receive_buffer = self._network.receive_buffer
             lent, total = receive_buffer.lent, len(receiving.rest) + nbytes
-            receiving.set_rest(b"")
+            if receiving.rest:
+                receiving.set_rest(b"")
             used, keep = self._take_frames(lent, total)
             if used:
                 receiving.took()
@@ -204,14 +205,14 @@ class Connection(asyncio.BufferedProtocol):
         if self.fast_path is not None:
             self.fast_path.end_of_read()
         if not self._paused and not self._closing:
-            if receiving.full:
+            if receiving.buffer is not None and receiving.full:
                 self._wait_for_memory()
             elif self._yields:
                 self._pause()
                 self.look_again()
             elif self._line_is_full():
                 self._pause()
-            elif receiving.account.exhausted and receiving.buffer is None:  # (its buffer is counted already)
+            elif receiving.buffer is None and receiving.account.exhausted:  # (its buffer is counted already)
                 self._wait_for_memory()
 
     # -- frames --
@@ -224,20 +225,20 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take_frames(self, data: memoryview, total: int) -> tuple[int, bool]:
         """Hand on the whole frames of data[:total]; returns the bytes used and whether they must stay."""
-        position, keep = 0, False
-        serve, received = self._take, self.last_active
-        most = self.max_frame
+        position, keep, until = 0, False, 0.0
+        serve, received, most = self._take, self.last_active, self.max_frame
         clock = self._network.platform.monotonic
-        until = clock() + SHARE_OF_STEP_S
         self._yields = False
         while total - position >= 4:
-            (size,) = _LENGTH.unpack_from(data, position)
+            size = _LENGTH.unpack_from(data, position)[0]
             if not 0 < size <= most:
                 self._refuse_frame(bytes(data[position : min(total, position + 64)]), size)
                 return total, keep
             end = position + 4 + size
             if end > total or self._line_is_full() or self._unmute is not None:
                 break
+            if not until and total - end >= 4:
+                until = clock() + SHARE_OF_STEP_S
             if (fast_path := self.fast_path) is not None and fast_path.take(
                 data, position + 4, end, received
             ):
@@ -247,7 +248,7 @@ class Connection(asyncio.BufferedProtocol):
             position = end
             if self._closing:
                 return total, keep
-            if clock() > until and total - position >= 4:
+            if until and total - position >= 4 and clock() > until:
                 self._yields = True
                 break
         return position, keep
@@ -260,8 +261,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._wait_for_memory()
             return
         buffer, size = receiving.whole()
-        fast_path = self.fast_path
-        if fast_path is not None and fast_path.take(buffer, 0, size, self.last_active):
+        if (fast_path := self.fast_path) is not None and fast_path.take(buffer, 0, size, self.last_active):
             keep = fast_path.unwritten
         else:
             keep = self._take(self, buffer[:size], self.last_active)

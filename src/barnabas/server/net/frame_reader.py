@@ -51,7 +51,11 @@ class Receiving:
             room = room[size:]
         if self._large:
             return room[:LOW_MEMORY_READ_BYTES]
-        return room[: max(LOW_MEMORY_READ_BYTES, self.account.left)] if self.account.budget.tight else room
+        account = self.account
+        budget = account.budget
+        if budget.used < budget.open_to_all:  # (it is asked for each read: `tight`, without a call)
+            return room
+        return room[: max(LOW_MEMORY_READ_BYTES, account.left)]
 
     def took(self) -> None:
         """Whole frames were found: what is left is the beginning of another one, which need not be large."""

@@ -145,6 +145,8 @@ class SendQueue:
             self._gather_small()
         parts = self._parts
         try:
+            if parts and self.pending < self._sendfile_from and len(parts) <= MOST_PARTS:
+                self._send_all_gathered()
             while parts:
                 if not isinstance(parts[0], (bytes, bytearray, memoryview)) and (
                     len(parts[0]) >= self._sendfile_from
@@ -162,6 +164,22 @@ class SendQueue:
             self._budget.give(self.held)
             self.held = 0
         return None
+
+    def _send_all_gathered(self) -> None:
+        """Send all parts in one call, none of which is large; what the socket does not take stays."""
+        parts, skip = self._parts, self._sent_of_first
+        gathered = [
+            part if isinstance(part, (bytes, bytearray, memoryview)) else part.read() for part in parts
+        ]
+        if skip:
+            gathered[0] = memoryview(gathered[0])[skip:]
+        sent = self._write(gathered)
+        if sent == self.pending:
+            self.sent += sent
+            self._sent_of_first = self.pending = 0
+            parts.clear()
+        else:
+            self._went(len(gathered), sent)
 
     def _send_gathered(self) -> bool:
         """Send parts in memory, and small ones of files, up to the first large one; False: not all went."""
@@ -186,10 +204,15 @@ class SendQueue:
             sent = self._write_before_file(gathered)
         else:
             sent = self._write(gathered)
+        return self._went(len(gathered), sent)
+
+    def _went(self, count: int, sent: int) -> bool:
+        """The socket took so many bytes of the first `count` parts; False: not all of them."""
+        parts = self._parts
         self.pending -= sent
         self.sent += sent
-        left = sent + skip
-        for _ in gathered:
+        left = sent + self._sent_of_first
+        for _ in range(count):
             size = len(parts[0])
             if left < size:
                 self._sent_of_first = left

@@ -158,9 +158,9 @@ class _Fetcher:
         self._stopped = False
 
     def look(self) -> None:
-        self._wake.set()
         line = self._line
         if line is None:
+            self._wake.set()
             return
         line.look()
         if line.parked and self._follower.has_news and self._again is None:

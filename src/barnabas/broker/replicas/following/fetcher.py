@@ -74,6 +74,7 @@ class Follower:
         "_broker",
         "_forget",
         "_lost",
+        "_most",
         "_news",
         "_resting",
         "_session",
@@ -106,6 +107,8 @@ class Follower:
         """Whether the leader keeps no session for us: every fetch has to name everything."""
         self._asked_as = -1
         """The broker epoch that the last request made of objects named."""
+        self._most = 0
+        """The bytes of a partition that it asked for at most."""
         self.fetches = self.bytes = self.truncations = self.errors = 0
 
     # ---- which partitions --------------------------------------------------------------------------------
@@ -211,12 +214,13 @@ class Follower:
         self._news = {}
         self._told.update(asked)
         self.fetches += 1
-        most, rows = broker.config.int("replica.fetch.max.bytes"), list[FetchedRow]()
+        most, rows = self._most, list[FetchedRow]()
         for (topic_id, index), followed in asked.items():
             partition, log = followed.partition, followed.partition.log
             epoch, end = partition.leader_epoch, log.log_end_offset
             followed.sent = (epoch, end)
-            rows.append(FetchedRow(topic_id, index, epoch, end, log.latest_epoch, log.log_start_offset, most))
+            last = log.epochs.latest
+            rows.append(FetchedRow(topic_id, index, epoch, end, last, log.log_start_offset, most))
         return rows
 
     def _hold_throttled(self, now: Now) -> None:
@@ -237,7 +241,7 @@ class Follower:
 
     def _fetch(self, asked: dict[Key, Followed]) -> FetchRequest:
         broker = self._broker
-        self._asked_as = broker.epoch
+        self._asked_as, self._most = broker.epoch, broker.config.int("replica.fetch.max.bytes")
         topics: dict[Uuid, list[FetchPartition]] = {}
         for (topic_id, _), followed in asked.items():
             topics.setdefault(topic_id, []).append(self._position(followed))
@@ -265,7 +269,7 @@ class Follower:
             fetch_offset=log.log_end_offset,
             last_fetched_epoch=log.latest_epoch,
             log_start_offset=log.log_start_offset,
-            partition_max_bytes=self._broker.config.int("replica.fetch.max.bytes"),
+            partition_max_bytes=self._most,
         )
 
     def _where_to_begin(self) -> ListOffsetsRequest:

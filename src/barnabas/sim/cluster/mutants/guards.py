@@ -48,7 +48,7 @@ GUARDS: tuple[Mutant, ...] = (
         "_cut",
         "if end_offset >= core.committed:",
         "if True:",
-        34,
+        53,
         (
             Change(
                 "raft.identity.origin", "is_stranger", "return theirs != core.origin and", "return False and"
