@@ -27,6 +27,7 @@ from pathlib import Path
 
 from bench import cells
 from bench.cells import Cell, Load
+from bench.page_cache import PageCache
 from bench.peers import ApacheKafka, Barnabas, Peer, apache_is_here
 from bench.processes import load as machine_load
 from bench.report import Row, add_earlier, write
@@ -101,7 +102,12 @@ def warm(peer: Peer, load: Load) -> None:
 
 
 def run_mode(
-    mode: str, options: argparse.Namespace, load: Load, folder: Path, ports: itertools.count[int]
+    mode: str,
+    options: argparse.Namespace,
+    load: Load,
+    folder: Path,
+    ports: itertools.count[int],
+    pages: PageCache,
 ) -> list[Row]:
     """All cells of a mode, every round on both sides in turn."""
     kinds: list[type[Peer]] = [Barnabas] if options.alone else [Barnabas, ApacheKafka]
@@ -112,7 +118,7 @@ def run_mode(
     try:
         starts = [row for row in rows if row.cell.name == "start to first ack"]
         for row in starts:
-            measure(row, peers, options.rounds)
+            measure(row, peers, options.rounds, pages)
         for peer in peers:
             if peer.process is None:
                 peer.start()
@@ -120,16 +126,17 @@ def run_mode(
             warm(peer, load)
         for row in rows:
             if row not in starts:
-                measure(row, peers, options.rounds)
+                measure(row, peers, options.rounds, pages)
     finally:
         for peer in peers:
             peer.stop()
     return rows
 
 
-def measure(row: Row, peers: list[Peer], rounds: int) -> None:
+def measure(row: Row, peers: list[Peer], rounds: int, pages: PageCache) -> None:
     for _ in range(rounds):
         for peer in peers:
+            pages.fill()
             row.rounds.setdefault(peer.name, []).append(row.cell.run(peer))
             if row.cell.name == "start to first ack" and peer is not peers[-1]:
                 peer.stop()
@@ -161,12 +168,14 @@ def main() -> int:
         print(f"measuring alone: {why_alone}")
         options.alone = True
     ports = itertools.count(29092, 10)
-    with tempfile.TemporaryDirectory(prefix="barnabas-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="barnabas-bench-") as name, PageCache(Path(name)) as pages:
         folder = Path(name)
         load = Load(cells.build_load_client(folder))
         began = time.monotonic()
         rows = [
-            row for mode in options.modes.split(",") for row in run_mode(mode, options, load, folder, ports)
+            row
+            for mode in options.modes.split(",")
+            for row in run_mode(mode, options, load, folder, ports, pages)
         ]
         if options.add:
             every = [Row(cell, mode) for mode in MODES for cell in plan(load, mode, options.seconds)]

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.cells import Figures, Load, build_load_client
+from bench.page_cache import PageCache
 from bench.peers import apache_is_here
 from bench.processes import load, machine
 from bench.replicated_parts import FSYNC, IDLE_TOPIC, PAGE_CACHE, Part, parts
@@ -56,7 +57,7 @@ def main(words: Sequence[str]) -> int:
     wanted = [part.strip() for part in options.only.split(",")]
     ports = itertools.count(options.port, 100)
     before, found = load(), list[tuple[Part, Rounds]]()
-    with tempfile.TemporaryDirectory(prefix="barnabas-rf3-") as name:
+    with tempfile.TemporaryDirectory(prefix="barnabas-rf3-") as name, PageCache(Path(name)) as pages:
         folder = Path(name)
         for mode in options.modes.split(","):
             client = Load(build_load_client(folder))
@@ -69,7 +70,7 @@ def main(words: Sequence[str]) -> int:
                 continue
             with _running(kinds, folder, ports, mode) as trios:
                 for part in chosen:
-                    found.append((part, _measure(part, trios, options.rounds)))
+                    found.append((part, _measure(part, trios, options.rounds, pages)))
     text = table(found, [kind.name for kind in kinds], before, options.rounds)
     print(text)
     asked = f'"rf3 --only {options.only}"' if options.only else "rf3"
@@ -113,17 +114,19 @@ def _running(
             subprocess.run(["rm", "-rf", *(str(seat.folder) for seat in trio.seats.values())], check=False)
 
 
-def _measure(part: Part, trios: Sequence[Trio], rounds: int) -> Rounds:
+def _measure(part: Part, trios: Sequence[Trio], rounds: int, pages: PageCache) -> Rounds:
     """Warm each side up, then all of them in turn."""
     found: Rounds = {}
     for trio in trios:
         _rest(trio, part.idle)
+        pages.fill()
         warmed = _warm(part, trio)
         print(
             f"  {trio.name}, {part.name}: warm after {len(warmed)} runs, {warmed[0]:.3g} to {min(warmed):.3g}"
         )
     for _ in range(rounds):
         for trio in trios:
+            pages.fill()
             found.setdefault(trio.name, []).append(part.run(trio))
     said = [f"{name} {best(part, figures)[part.key]:.3g}" for name, figures in found.items()]
     print(f"{part.mode:<10} {part.name:<40} {part.unit:<14} {'  '.join(said)}", flush=True)
