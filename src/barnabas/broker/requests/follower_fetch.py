@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from barnabas.broker.sessions import FetchPosition
     from barnabas.wire.codec.declaration import LazyBytes
 
-__all__ = ["FollowerFetches"]
+__all__ = ["FollowerFetches", "PlainWaiting"]
 
 
 class _PlainReader(FetchReader):
@@ -110,10 +110,10 @@ class FollowerFetches:
         return _PlainReader(self.broker, self._context, self._request, self._version, plan)
 
     def fetch(
-        self, epoch: int, rows: list[FetchedRow], now: Now
+        self, epoch: int, rows: list[FetchedRow], now: Now, waiting: PlainWaiting | None = None
     ) -> FetchResponse | Waiting | PlainAnswer | None:
         """Serve the next fetch of the session, with these positions changed.  None: nothing was done, for it is
-        not the next one, or names what the session does not have."""
+        not the next one, or names what the session does not have.  `waiting` waits if it has to wait."""
         broker, session = self.broker, self.session
         if session.epoch != epoch or not self._is_known():
             return None
@@ -138,8 +138,8 @@ class FollowerFetches:
                 found, enough = read
                 if enough or self._request.max_wait_ms <= 0 or not session.positions:
                     return self._tell(found)
-                waiting = _PlainWaiting(self, now)
-                return waiting if waiting.park(now) else self._tell(found)
+                waiting = waiting or PlainWaiting()
+                return waiting if waiting.park(self, now) else self._tell(found)
         return serve(self._reader(session.epoch), self._request, self._asker, now)
 
     def _is_known(self) -> bool:
@@ -253,21 +253,24 @@ class FollowerFetches:
         return f"<FollowerFetches {self.session!r}>"
 
 
-class _PlainWaiting(Waiting):
+class PlainWaiting(Waiting):
     """A parked fetch of a follower.  Where more is to be said than offsets and records, `FetchWaiting` says it."""
 
-    __slots__ = ("_epoch", "_fetches")
+    __slots__ = ("_epoch", "fetches")
 
-    def __init__(self, fetches: FollowerFetches, now: Now) -> None:
-        super().__init__(now.mono + fetches.wait_s)
-        self._fetches = fetches
-        self._epoch = fetches.session.epoch
+    def __init__(self) -> None:
+        super().__init__(0.0)
+        self.fetches: FollowerFetches | None = None
+        """Who goes on with it, once it waits."""
+        self._epoch = 0
 
-    def park(self, now: Now) -> bool:
+    def park(self, fetches: FollowerFetches, now: Now) -> bool:
         """See FetchWaiting."""
-        if not self._fetches.broker.purgatory.add(self):
+        self.deadline = now.mono + fetches.wait_s
+        if not fetches.broker.purgatory.add(self):
             return False
-        session = self._fetches.session
+        session = fetches.session
+        self.fetches, self._epoch = fetches, session.epoch
         session.parked, outdated = self, session.parked
         if outdated is not None:
             outdated.wake(now)
@@ -275,9 +278,9 @@ class _PlainWaiting(Waiting):
 
     def wake(self, now: Now) -> None:
         """Something that it reads moved: read again, and answer if that is enough."""
-        if self.done:
+        if self.done or self.fetches is None:
             return
-        answer, settled = self._fetches.read_again(self._epoch)
+        answer, settled = self.fetches.read_again(self._epoch)
         if answer is not None:
             self.complete(answer)
         elif not settled:
@@ -288,11 +291,11 @@ class _PlainWaiting(Waiting):
 
     def _as_usual(self) -> FetchWaiting:
         """The same fetch, to be answered by the usual reader."""
-        waiting = FetchWaiting(self.deadline, *self._fetches.usual_reader(self._epoch))
+        assert self.fetches is not None
+        waiting = FetchWaiting(self.deadline, *self.fetches.usual_reader(self._epoch))
         waiting.on_done = self.complete
         return waiting
 
     def release(self) -> None:
-        session = self._fetches.session
-        if session.parked is self:
-            session.parked = None
+        if self.fetches is not None and self.fetches.session.parked is self:
+            self.fetches.session.parked = None

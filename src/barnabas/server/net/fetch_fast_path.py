@@ -12,7 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.purgatory import Waiting
-from barnabas.broker.requests.follower_fetch import FollowerFetches
+from barnabas.broker.requests.follower_fetch import FollowerFetches, PlainWaiting
 from barnabas.errors import WireError
 from barnabas.server.net.connection import SENT_AT_ONCE_BYTES, Connection
 from barnabas.server.net.context import RequestContext
@@ -64,9 +64,9 @@ class FetchFastPath:
         if plain is None:
             return False
         network, connection = self.network, self.connection
-        now = self._clock.now()
+        place = _FetchPlace(self, learned, plain.correlation_id, received, end - position)
         try:
-            answer = fetches.fetch(plain.session_epoch, plain.rows, now)
+            answer = fetches.fetch(plain.session_epoch, plain.rows, self._clock.now(), place)
         except Exception as error:  # of ours; its session may be half changed, so the follower begins anew
             events.emit(events.REQUEST_FAILED, reason=self.route.name, api=self.route.name, error=error)
             connection.close()
@@ -75,10 +75,11 @@ class FetchFastPath:
             return False
         network.request_ids += 1
         self.route.requests.value += 1
-        place = _FetchPlace(self, learned, plain.correlation_id, received, end - position)
+        place.handled = monotonic()
         if isinstance(answer, Waiting):
-            place.waiting = answer
-            answer.on_done = place.complete
+            if answer is not place:
+                place.waiting = answer
+                answer.on_done = place.complete
             connection.line.append(place)
             if self._broker.touched or not network.step.looks_at(answer.deadline):
                 network.step.soon()
@@ -98,8 +99,8 @@ class FetchFastPath:
         return f"<FetchFastPath {self._known and self._known[0]!r}>"
 
 
-class _FetchPlace:
-    """The place of one fetch in its connection's line; times are monotonic seconds."""
+class _FetchPlace(PlainWaiting):
+    """The place of one fetch in its connection's line, which also waits; times are monotonic seconds."""
 
     __slots__ = (
         "_correlation_id",
@@ -108,9 +109,7 @@ class _FetchPlace:
         "_received",
         "_request_id",
         "_size",
-        "done",
         "handled",
-        "response",
         "waiting",
     )
 
@@ -118,30 +117,37 @@ class _FetchPlace:
         self, path: FetchFastPath, learned: RequestContext, correlation_id: int, received: float, size: int
     ) -> None:
         """`learned` is the context of the fetch that it looks like."""
+        super().__init__()
         self._path = path
         self._learned = learned
         self._correlation_id = correlation_id
         self._received = received
-        self._request_id = path.network.request_ids
+        self._request_id = path.network.request_ids + 1
         self._size = size
-        self.response: FetchResponse | PlainAnswer | None = None
-        self.done = False
-        self.handled = monotonic()
+        self.handled = 0.0
         self.waiting: Waiting | None = None
+        """Who waits in its stead, where more is to be said than this one can."""
 
     def complete(self, response: FetchResponse | PlainAnswer | None) -> None:
         """The answer is there.  None: nobody expects it any more."""
         if not self.done:
-            self.done = True
+            self._leave()
             self.waiting = None
             self.response = response
             self._path.connection.slot_done(self)
 
     def cancel(self) -> None:
         """The connection is gone."""
+        if not self.done:
+            self._leave()
+            if self.waiting is not None:
+                self.waiting.cancel()
+
+    def _leave(self) -> None:
         self.done = True
-        if self.waiting is not None:
-            self.waiting.cancel()
+        if self.bucket is not None:
+            self.bucket.purgatory.remove(self)
+        self.release()
 
     def send(self, now: float) -> bool:
         """Its turn has come: send the answer if it is there, and say whether it was."""
