@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import pytest
@@ -22,12 +24,14 @@ from tests.server.fast_path import (
     odd_batches,
     run,
 )
-from tests.server.harness import LOOPS
+from tests.server.harness import LOOPS, until
 
-from barnabas.broker.requests.produce_several import SeveralBatches
+from barnabas.errors import ErrorCode, StorageError
 from barnabas.model import Uuid
-from barnabas.server.net.produce_several import SeveralReader
+from barnabas.server.loop.sync_threads import Syncer
+from barnabas.server.net.produce_several import KnownSeveral, SeveralReader
 from barnabas.server.node.process import Node
+from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire import walk
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -132,27 +136,43 @@ def kinds() -> Iterator[Kind]:
 
 
 async def every_lie(node: Node, result: Run, ids: Ids, version: int) -> None:
+    """Each comes after a good request, from which it differs by the lie."""
+    learned = several([("plain", 0, batch()), ("other", 1, batch())], ids, version, number=2)
     for number, lie in enumerate(lies(ids, version)):
-        result.answers[f"v{version} lie {number}"] = await converse(node, [lie])
+        result.answers[f"v{version} lie {number}"] = await converse(node, [learned, lie])
 
 
-def both(page_cache: bool, work: Callable[[Node, Run], Any], *, compiled: bool) -> int:
-    """The same work without and with the reader; how many requests it read.
+class Reads(NamedTuple):
+    """How many requests were read by whom, and the two runs."""
 
-    `compiled`: whether the reader has the batches found, and checked, by what may be compiled.
+    once: int
+    again: int
+    slow: Run
+    fast: Run
+
+
+def both(page_cache: bool, work: Callable[[Node, Run], Any], *, compiled: bool = True) -> Reads:
+    """The same work without and with the readers.
+
+    `compiled`: whether batches are found, and checked, by what may be compiled; only then requests that begin as
+    earlier ones are read at once.
     """
-    original, found = SeveralReader.read, 0
+    counts: Counter[type] = Counter()
 
-    def counted(self: SeveralReader, *arguments: Any) -> SeveralBatches | None:
-        nonlocal found
-        read = original(self, *arguments)
-        found += read is not None
-        return read
+    def counting(reader: type) -> Any:
+        original = reader.read  # type: ignore[attr-defined]
+
+        def counted(self: Any, *arguments: Any) -> Any:
+            read = original(self, *arguments)
+            counts[reader] += read is not None
+            return read
+
+        return mock.patch.object(reader, "read", counted)
 
     factory = LOOPS[min(LOOPS)]
-    with mock.patch.object(SeveralReader, "read", counted):
+    with counting(SeveralReader), counting(KnownSeveral):
         slow = run(factory, work, memo=False, page_cache=page_cache)
-        assert not found
+        assert not counts.total()
         with mock.patch.object(walk, "COMPILED", compiled):
             fast = run(factory, work, memo=True, page_cache=page_cache)
     assert fast.counted == slow.counted
@@ -162,7 +182,7 @@ def both(page_cache: bool, work: Callable[[Node, Run], Any], *, compiled: bool) 
     assert fast.logs.keys() == slow.logs.keys()
     for name, content in slow.logs.items():
         assert fast.logs[name] == content, name
-    return found
+    return Reads(counts[SeveralReader], counts[KnownSeveral], slow, fast)
 
 
 @pytest.mark.parametrize(("page_cache", "compiled"), [(True, True), (False, False)])
@@ -172,7 +192,9 @@ def test_every_kind_of_request_is_answered_and_logged_alike(page_cache: bool, co
         for kind in kinds():
             result.answers[kind.name] = await converse(node, kind.frames(ids))
 
-    assert both(page_cache, work, compiled=compiled) > 500
+    reads = both(page_cache, work, compiled=compiled)
+    assert reads.once > 500
+    assert reads.again > 100 if compiled else not reads.again
 
 
 @pytest.mark.parametrize(("version", "compiled"), [(9, True), (13, False)])
@@ -180,7 +202,9 @@ def test_lies_and_cut_frames_are_answered_and_logged_alike(version: int, compile
     async def work(node: Node, result: Run) -> None:
         await every_lie(node, result, await create_topics(node), version)
 
-    assert both(True, work, compiled=compiled) > 100
+    reads = both(True, work, compiled=compiled)
+    assert reads.once > 100
+    assert reads.again > 100 if compiled else not reads.again
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -191,4 +215,125 @@ def test_a_request_with_lengths_of_more_than_two_bytes_is_left_to_the_decoder(co
         long = framed(whole[4 : BODY_AT + 7] + struct.pack("BBB", 0x84, 0x80, 0) + whole[BODY_AT + 8 :])
         result.answers["long"] = await converse(node, [long, whole])
 
-    assert both(True, work, compiled=compiled) == 1
+    assert both(True, work, compiled=compiled).once == 1
+
+
+def ten(ids: Ids, number: int, version: int = 9, **more: Any) -> bytes:
+    """A batch for each of ten partitions."""
+    names = ("plain", "other", "a-much-longer-name", "segments", "bounded")
+    return several(
+        [(name, n, batch(300)) for name in names for n in (0, 1)], ids, version, number=number, **more
+    )
+
+
+@pytest.mark.parametrize("version", [9, 13])
+def test_what_begins_alike_is_read_at_once_whatever_its_partitions_and_their_order(version: int) -> None:
+    async def work(node: Node, result: Run) -> None:
+        ids = await create_topics(node)
+        chance, places = random.Random(version), [(name, n) for name in ("plain", "other") for n in (0, 1)]
+        frames = [ten(ids, 0, version)]
+        for number in range(1, 40):
+            some = [
+                (*place, batch(chance.randrange(200)))
+                for place in chance.sample(places, chance.choice((2, 3, 4)))
+            ]
+            frames.append(several(some, ids, version, number=number))
+        alone = [several([("plain", 1, batch())], ids, version, number=number) for number in range(40, 60)]
+        mixed = [one for pair in zip(frames[20:], alone, strict=True) for one in pair]
+        result.answers["all"] = await converse(node, frames[:20])
+        result.answers["mixed"] = await converse(node, [frames[0], *mixed])
+
+    reads = both(True, work)
+    assert reads.once == 2 and reads.again == 39 + 20, "those for one partition are read so, too"
+    assert reads.fast.recognized == reads.again
+
+
+def test_producers_that_number_their_batches_are_read_at_once_while_these_are_in_order() -> None:
+    async def work(node: Node, result: Run) -> None:
+        ids = await create_topics(node)
+
+        def named(number: int, *sequences: int) -> bytes:
+            parts: list[Part] = [
+                ("plain", n, batch(producer_id=77, producer_epoch=0, base_sequence=sequence))
+                for n, sequence in enumerate(sequences)
+            ]
+            return several(parts, ids, 9, number=number)
+
+        steps = [(0, 0), (2, 2), (4, 4), (4, 6), (6, 6), (6, 10), (8, 8), (10, 10), (10, 10)]
+        result.answers["all"] = await converse(node, [named(n, *step) for n, step in enumerate(steps)])
+
+    assert both(True, work).fast.recognized == 4
+
+
+def test_ten_partitions_whose_syncs_do_not_end_time_out_alike() -> None:
+    async def work(node: Node, result: Run) -> None:
+        ids = await create_topics(node)
+        await converse(node, [ten(ids, n, timeout_ms=50) for n in range(3)])
+        with mock.patch.object(Syncer, "submit", lambda self, job, done: None):
+            result.answers["stuck"] = await converse(node, [ten(ids, n, timeout_ms=50) for n in range(3)])
+        assert not node.broker.purgatory
+        assert not any(len(partition.acknowledgements) for partition in node.broker.partitions())
+
+    reads = both(False, work)
+    assert reads.again == 4
+    code = int(ErrorCode.REQUEST_TIMED_OUT).to_bytes(2, "big")
+    assert reads.slow.answers["stuck"].count(code + b"\xff" * 8) == 30
+
+
+def test_a_leader_that_goes_takes_only_its_own_partition_with_it() -> None:
+    async def work(node: Node, result: Run) -> None:
+        ids = await create_topics(node)
+        await converse(node, [ten(ids, n) for n in range(3)])
+        partition = node.broker.partition("segments", 0)
+        assert partition is not None
+        with mock.patch.object(Syncer, "submit", lambda self, job, done: None):
+            talk = asyncio.ensure_future(converse(node, [ten(ids, n) for n in range(3)]))
+            await until(lambda: partition.log.log_end_offset == 12 and len(partition.acknowledgements) > 0)
+            partition.dismiss(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for other in node.broker.partitions():
+            other.dismiss(ErrorCode.NONE)
+        result.answers["one is sent away"] = await talk
+
+    reads = both(False, work)
+    assert reads.again == 4
+    assert reads.slow.answers["one is sent away"].count(b"\x00\x06" + b"\xff" * 24) == 3
+
+
+def test_a_connection_that_dies_leaves_nothing_of_ten_partitions() -> None:
+    async def work(node: Node, result: Run) -> None:
+        ids = await create_topics(node)
+        await converse(node, [ten(ids, n) for n in range(3)])
+        partition, room = node.broker.partition("bounded", 1), node.broker.purgatory
+        assert partition is not None
+        _, writer = await asyncio.open_connection(*node.address)
+        with mock.patch.object(Syncer, "submit", lambda self, job, done: None):
+            writer.write(b"".join(ten(ids, n) for n in range(4)))
+            await until(lambda: partition.log.log_end_offset == 14 and len(room) > 0)
+            writer.transport.abort()
+            await until(lambda: not room)
+            assert not any(len(one.acknowledgements) for one in node.broker.partitions())
+
+    assert both(False, work).again == 5
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_a_disk_that_fails_for_one_of_ten_partitions_is_told_of_alike(full: bool) -> None:
+    """Without room the others go on; another error takes the whole directory, and everybody is told."""
+    original = MemoryDisk.take_space
+
+    def take_space(self: MemoryDisk, path: str, size: int) -> None:
+        if "/segments-0/" in path and path.endswith(".log"):
+            raise StorageError(f"cannot append to {path}: it broke", full=full)
+        original(self, path, size)
+
+    async def work(node: Node, result: Run) -> None:
+        ids = await create_topics(node)
+        await converse(node, [ten(ids, n) for n in range(3)])
+        with mock.patch.object(MemoryDisk, "take_space", take_space):
+            result.answers["broken"] = await converse(node, [ten(ids, n) for n in range(3)])
+        result.answers["after"] = await converse(node, [ten(ids, n) for n in range(3)])
+
+    reads = both(True, work)
+    assert reads.again >= 4
+    code = int(ErrorCode.KAFKA_STORAGE_ERROR).to_bytes(2, "big")
+    assert code + b"\xff" * 8 in reads.slow.answers["broken"]

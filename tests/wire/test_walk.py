@@ -5,7 +5,10 @@ Where nothing is compiled, the walk runs interpreted here: it is the same code.
 
 from __future__ import annotations
 
+import importlib.util
 import random
+import struct
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +18,7 @@ from hypothesis import strategies as st
 from barnabas.errors import BarnabasError, CorruptRecordError
 from barnabas.pipeline.varints import record_starts
 from barnabas.wire import record_check, record_stream, walk
-from barnabas.wire.records import HEADER_SIZE, Record, write_batch
+from barnabas.wire.records import HEADER_SIZE, Record, read_batch_header, write_batch
 
 headers = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=3).map(tuple)
 sizes = st.sampled_from((0, 1, 62, 63, 64, 200, 8191, 8192, 20_000))
@@ -143,3 +146,79 @@ def test_a_record_that_ends_before_the_value_of_its_last_header_is_refused(
     data = bytes([2 * len(record)]) + record
     assert isinstance(same(monkeypatch, data, 1, 3), tuple)
     assert walk.good_records(data, 0, 0, 1)[1] == 0
+
+
+def source_of_walk() -> Any:
+    """The module as it runs where nothing is compiled."""
+    path = Path(walk.__file__).with_name("walk.py")
+    spec = importlib.util.spec_from_file_location("walk_as_source", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert not module.COMPILED
+    return module
+
+
+def produced(chance: random.Random) -> bytes:
+    """The topics of a Produce request: two, of three partitions each."""
+    body = bytearray([3])
+    for name in (b"one", b"another"):
+        body += bytes([len(name) + 1]) + name + b"\x04"
+        for index in range(3):
+            value = bytes(chance.choice((0, 10, 300)))
+            found = [Record(n, 1000 + chance.randrange(3), None, value, ()) for n in range(3)]
+            batch = write_batch(found, producer_id=chance.choice((-1, 1 << 40)), base_sequence=5)
+            size = len(batch) + 1
+            length = bytes([size & 0x7F | 0x80, size >> 7]) if size > 0x7F else bytes([size])
+            body += index.to_bytes(4, "big") + length + batch + b"\0"
+        body += b"\0"
+    return bytes(body + b"\0")
+
+
+def read_by(module: Any, data: bytes) -> Any:
+    topics: list[Any] = []
+    batches: list[Any] = []
+    plain = module.plain_request(data, 0, False, 100, topics, batches)
+    return plain, topics, batches
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_requests_are_read_alike_by_machine_code_and_by_its_source(seed: int) -> None:
+    chance, source = random.Random(seed), source_of_walk()
+    good = produced(chance)
+    plain, topics, batches = read_by(walk, good)
+    assert plain and [topic[-1] for topic in topics] == [3, 3] and len(batches) == 6
+    for index, (begin, end, count, newest, oldest, keyless, crc, producer, epoch, sequence) in batches:
+        header = read_batch_header(good, begin)
+        facts = record_check.check_records(good[begin + HEADER_SIZE : end], count)
+        assert facts is not None and index in range(3) and header.size == end - begin
+        assert (header.crc, header.count, header.max_timestamp) == (crc, count, newest)
+        assert (header.producer_id, header.producer_epoch, header.base_sequence) == (
+            producer,
+            epoch,
+            sequence,
+        )
+        assert (header.base_timestamp + facts.oldest, facts.keyless) == (oldest, keyless)
+    seen = 0
+    for at in range(len(good)):
+        data = bytearray(good[: chance.choice((len(good), len(good), at))])
+        for place in (at, chance.randrange(len(good))):
+            if place < len(data):
+                data[place] = chance.choice(
+                    (0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF, data[place] ^ 1 << chance.randrange(8))
+                )
+        found = read_by(walk, bytes(data))
+        assert found == read_by(source, bytes(data)), (seed, at)
+        seen += found[0]
+    assert 0 < seen < len(good)
+
+
+def test_times_beyond_all_time_are_not_plain() -> None:
+    """Machine integers would wrap where Python's grow: such batches are left to those who refuse them."""
+    whole = bytearray(write_batch([Record(0, 1000, None, b"value", ())]))
+    assert walk.plain_batch(bytes(whole), 0, len(whole), 10) is not None
+    for first in (-1, -(1 << 63), 1 << 56, (1 << 63) - 1):
+        struct.pack_into(">q", whole, 27, first)
+        struct.pack_into(">q", whole, 35, first)
+        for module in (walk, source_of_walk()):
+            assert module.plain_batch(bytes(whole), 0, len(whole), 10) is None

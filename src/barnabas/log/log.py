@@ -151,18 +151,28 @@ class Log(LogState):
         ) and segment.must_roll(last, timestamp, size, now.wall_ms):
             self._roll(first, now)
             segment = self.active
-        _PATCH.pack_into(batch, 0, first, size - _PREFIX, epoch)
-        if epoch != self.epochs.latest:
-            self.epochs.assign(epoch, first)
-        segment.note(last, timestamp, size)
-        self._pending.append(batch)
-        self.log_end_offset = last + 1
+        self.append_fitting(batch, header.last_offset_delta + 1, timestamp, epoch)
         if header.producer_id >= 0:
             if header.attributes & CONTROL:
                 end_transaction(self, segment, batch, header, last)
             else:
                 self.producers.append(header, first, last)
         return tuple.__new__(Appended, (first, last))
+
+    def append_fitting(
+        self, batch: memoryview | bytearray, count: int, timestamp: int, epoch: Epoch
+    ) -> Offset:
+        """`append_as_leader` of a batch that `fits`; returns its first offset.  What its producer sent is noted
+        by the caller."""
+        first = self.log_end_offset
+        end, size = first + count, len(batch)
+        _PATCH.pack_into(batch, 0, first, size - _PREFIX, epoch)
+        if epoch != self.epochs.latest:
+            self.epochs.assign(epoch, first)
+        self.active.note(end - 1, timestamp, size)
+        self._pending.append(batch)
+        self.log_end_offset = end
+        return first
 
     def append_as_follower(
         self, records: Buffer, now: Now, *, leader_epoch: Epoch | None = None
@@ -250,21 +260,6 @@ class Log(LogState):
             return None
         self.unsynced.in_flight = job = self._make_job()
         return job
-
-    @property
-    def needs_sync(self) -> bool:
-        """Whether anything written is not durable yet."""
-        return (
-            self.written_end_offset > self.durable_end_offset
-            or self.unsynced.directory
-            or bool(self.unsynced.files)
-            or self.epochs.dirty
-        )
-
-    @property
-    def rolled_unsynced(self) -> bool:
-        """Whether a finished segment waits for a sync (page-cache mode: sync soon, as Kafka does then)."""
-        return bool(self.unsynced.files)
 
     def _make_job(self) -> SyncJob:
         return self.unsynced.job(self.disk, self.path, self.active, self.epochs, self.written_end_offset)
@@ -449,11 +444,6 @@ class Log(LogState):
         self.unsynced.parents = [parent_of(self.path)]
         self.unsynced.directory = True
         self.topic_id = topic_id
-
-    @property
-    def syncing(self) -> bool:
-        """Whether a job of this log is in flight."""
-        return self.unsynced.in_flight is not None
 
     # --- ending -------------------------------------------------------------------------------------------
 

@@ -150,6 +150,16 @@ class ProducerStates:
             )
         return None
 
+    def expects(self, producer_id: ProducerId, epoch: Epoch, sequence: int) -> bool:
+        """Whether this is the next batch of a known producer, outside of transactions: `check` takes it."""
+        state = self._states.get(producer_id)
+        return (
+            state is not None
+            and sequence == state.next_sequence
+            and epoch == state.epoch
+            and state.transaction_start < 0
+        )
+
     def refused(self, header: BatchFields, code: ErrorCode) -> None:
         """A batch is refused for now; its producer will try again."""
         known = self._refused.pop(header.producer_id, None)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CompactionRound", "LogState"]
 
+_INT32_MAX = 0x7FFFFFFF
+
 
 class CompactionRound(Protocol):
     """A round of compaction that is under way."""
@@ -150,6 +152,36 @@ class LogState:
     def size(self) -> int:
         """Bytes of records."""
         return sum(segment.end_position for segment in self.segments)
+
+    @property
+    def needs_sync(self) -> bool:
+        """Whether anything written is not durable yet."""
+        return (
+            self.written_end_offset > self.durable_end_offset
+            or self.unsynced.directory
+            or bool(self.unsynced.files)
+            or self.epochs.dirty
+        )
+
+    @property
+    def rolled_unsynced(self) -> bool:
+        """Whether a finished segment waits for a sync (page-cache mode: sync soon, as Kafka does then)."""
+        return bool(self.unsynced.files)
+
+    @property
+    def syncing(self) -> bool:
+        """Whether a job of this log is in flight."""
+        return self.unsynced.in_flight is not None
+
+    def fits(self, size: int, count: int, timestamp: int) -> bool:
+        """Whether a batch may follow without a new segment, and nothing has failed."""
+        segment = self.active
+        return (
+            self.failed is None
+            and segment.end_position + size <= segment.byte_limit
+            and timestamp <= segment.roll_at
+            and self.log_end_offset + count - segment.base <= _INT32_MAX
+        )
 
     def epoch_at(self, offset: Offset) -> Epoch:
         return self.epochs.epoch_at(offset)

@@ -11,12 +11,20 @@ callers do not come here then (`COMPILED`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:  # (mypyc knows it; nothing is imported when the file runs)
     from mypy_extensions import i64
 
-__all__ = ["COMPILED", "good_batch", "good_records", "produced_batches", "starts_of_records"]
+__all__ = [
+    "COMPILED",
+    "good_batch",
+    "good_records",
+    "plain_batch",
+    "plain_request",
+    "produced_batches",
+    "starts_of_records",
+]
 
 COMPILED = not __file__.endswith(".py")
 """Whether these loops are machine code."""
@@ -24,6 +32,12 @@ _BROKEN = -1
 _HEADER_SIZE = 61
 _UNCOUNTED = 12
 """Bytes of a batch in front of what its length counts."""
+_LATEST: Final = 1 << 56
+"""A timestamp (ms) that no plain batch reaches: with what records add to it, it stays a machine integer."""
+_ID_BYTES: Final = 16
+_Plain = tuple[int, int, int, int, int, int, int, int, int, int]
+"""What is said of a plain batch: where it begins and ends, the number of its records, their newest and oldest
+timestamp, how many have no key, the CRC that it should have, and its producer's id, epoch and sequence."""
 
 
 def _varint(data: bytes, p: i64, end: i64, most: i64) -> tuple[i64, i64]:
@@ -77,7 +91,11 @@ def good_records(data: bytes, p: i64, index: i64, stop: i64) -> tuple[i64, i64, 
     Returns position and index after the last of them, their newest and oldest timestamp delta (0 without any), how
     many have no key, and whether the offset deltas are the indexes.
     """
-    whole: i64 = len(data)
+    return _records(data, p, len(data), index, stop)
+
+
+def _records(data: bytes, p: i64, whole: i64, index: i64, stop: i64) -> tuple[i64, i64, i64, i64, i64, bool]:
+    """`good_records` in data[:whole]."""
     newest: i64 = 0
     oldest: i64 = 0
     keyless: i64 = 0
@@ -158,6 +176,36 @@ def _int32(data: bytes, p: i64) -> i64:
     return value - 0x100000000 if high >= 128 else value
 
 
+def _int64(data: bytes, p: i64) -> i64:
+    """The eight bytes at `p`, which are there, as a signed number."""
+    return _int32(data, p) << 32 | (_int32(data, p + 4) & 0xFFFFFFFF)
+
+
+def _good_batch(data: bytes, p: i64, end: i64, most: i64) -> tuple[bool, i64, i64, i64]:
+    """`good_batch` of data[p:end]."""
+    if end - p < _HEADER_SIZE or data[p + 16] != 2 or _int32(data, p + 8) + _UNCOUNTED != end - p:
+        return False, 0, 0, 0
+    count: i64 = _int32(data, p + 57)
+    if (
+        count <= 0
+        or count > most
+        or count != _int32(data, p + 23) + 1
+        or data[p + 22] & 0xEF  # all but that of transactions: a codec, a control batch, ...
+        or data[p + 21]
+        or _int32(data, p)
+        or _int32(data, p + 4)
+        or (data[p + 43] < 128 and data[p + 53] >= 128)
+    ):
+        return False, 0, 0, 0
+    at: i64
+    index: i64
+    newest: i64
+    oldest: i64
+    keyless: i64
+    at, index, newest, oldest, keyless, contiguous = _records(data, p + _HEADER_SIZE, end, 0, count)
+    return at == end and index == count and contiguous, newest, oldest, keyless
+
+
 def good_batch(batch: bytes, most: i64) -> tuple[bool, i64, i64, i64]:
     """Whether this is a batch as most producers send it, whatever its CRC and its times.
 
@@ -165,28 +213,30 @@ def good_batch(batch: bytes, most: i64) -> tuple[bool, i64, i64, i64]:
     a sequence where there is a producer.  Then come the newest and the oldest timestamp delta of the records, and
     how many have no key.
     """
-    size: i64 = len(batch)
-    if size < _HEADER_SIZE or batch[16] != 2 or _int32(batch, 8) + _UNCOUNTED != size:
-        return False, 0, 0, 0
-    count: i64 = _int32(batch, 57)
-    if (
-        count <= 0
-        or count > most
-        or count != _int32(batch, 23) + 1
-        or batch[22] & 0xEF  # all but that of transactions: a codec, a control batch, ...
-        or batch[21]
-        or _int32(batch, 0)
-        or _int32(batch, 4)
-        or (batch[43] < 128 and batch[53] >= 128)
-    ):
-        return False, 0, 0, 0
-    p: i64
-    index: i64
+    return _good_batch(batch, 0, len(batch), most)
+
+
+def plain_batch(data: bytes, p: i64, end: i64, most: i64) -> _Plain | None:
+    """What there is to know about a good batch in data[p:end] that is of no transaction; None of any other.
+
+    Its newest timestamp is the one that its header says, and all are as times are.
+    """
+    good: bool
     newest: i64
     oldest: i64
     keyless: i64
-    p, index, newest, oldest, keyless, contiguous = good_records(batch, _HEADER_SIZE, 0, count)
-    return p == size and index == count and contiguous, newest, oldest, keyless
+    good, newest, oldest, keyless = _good_batch(data, p, end, most)
+    if not good or data[p + 22]:
+        return None
+    first: i64 = _int64(data, p + 27)
+    if first < 0 or first >= _LATEST or first + newest != _int64(data, p + 35):
+        return None
+    producer: i64 = _int64(data, p + 43)
+    epoch: i64 = _int32(data, p + 51) >> 16
+    count: i64 = _int32(data, p + 57)
+    crc: i64 = _int32(data, p + 17) & 0xFFFFFFFF
+    sequence: i64 = _int32(data, p + 53)
+    return p, end, count, first + newest, first + oldest, keyless, crc, producer, epoch, sequence
 
 
 def produced_batches(frame: bytes, p: i64, count: i64, found: list[tuple[int, int, int]]) -> i64:
@@ -214,3 +264,67 @@ def produced_batches(frame: bytes, p: i64, count: i64, found: list[tuple[int, in
         found.append((index, p, p + size))
         p += size + 1
     return p
+
+
+def plain_request(
+    frame: bytes,
+    p: i64,
+    by_id: bool,
+    most: i64,
+    topics: list[tuple[int, int, int, int, int]],
+    batches: list[tuple[int, _Plain]],
+) -> bool:
+    """Whether all batches of a Produce request of a flexible version are plain; `p` is at the count of its topics.
+
+    Appends of each topic where its part and its name begin, where the name and the count of its partitions end,
+    and that count; of each batch its partition and what `plain_batch` says.  False, with some of that appended,
+    where anything is unusual.
+    """
+    whole: i64 = len(frame)
+    left: i64
+    left, p = _count(frame, p, whole)
+    if left <= 0:
+        return False
+    while left > 0:
+        left -= 1
+        begin: i64 = p
+        size: i64 = _ID_BYTES
+        if not by_id:
+            size, p = _count(frame, p, whole)
+        if size < 0 or size > whole - p:
+            return False
+        name: i64 = p
+        p += size
+        named: i64 = p
+        partitions: i64
+        partitions, p = _count(frame, p, whole)
+        if partitions <= 0:
+            return False
+        topics.append((begin, name, named, p, partitions))
+        while partitions > 0:
+            partitions -= 1
+            if whole - p < 4:
+                return False
+            index: i64 = _int32(frame, p)
+            size, p = _varint(frame, p + 4, whole, 28)
+            size -= 1
+            if size < _HEADER_SIZE or size >= whole - p or not frame[p - 1] or frame[p + size]:
+                return False
+            plain = plain_batch(frame, p, p + size, most)
+            if plain is None:
+                return False
+            batches.append((index, plain))
+            p += size + 1
+        if p >= whole or frame[p]:
+            return False
+        p += 1
+    return p + 1 == whole and not frame[p]
+
+
+def _count(frame: bytes, p: i64, end: i64) -> tuple[i64, i64]:
+    """A compact length of at most two bytes at `p`, and what follows it; below 0 for any other."""
+    value: i64
+    value, p = _varint(frame, p, end, 14)
+    if value <= 0 or not frame[p - 1]:
+        return _BROKEN, p
+    return value - 1, p

@@ -264,6 +264,21 @@ class Partition:
             self._touched.append(self)
         return first
 
+    def append_fitting(
+        self, batch: memoryview, count: int, timestamp: int, header: BatchHeader | None
+    ) -> Offset:
+        """`append` a batch of `count` records that fits into the last segment; `header` if it has a producer."""
+        log, traffic = self.log, self.leading.traffic
+        first = log.append_fitting(batch, count, timestamp, self.leader_epoch)
+        if header is not None:
+            log.producers.append(header, first, first + count - 1)
+        traffic.bytes_in += len(batch)
+        traffic.records_in += count
+        if not self._dirty:
+            self._dirty = True
+            self._touched.append(self)
+        return first
+
     def await_acknowledgement(self, acknowledgement: Acknowledgement) -> None:
         """Settle it when the log is acknowledged far enough, at the end of this loop step at the earliest."""
         self.acknowledgements.add(acknowledgement)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crc32c import crc32c
+
 from barnabas.broker.replicas.batch_checks import RefusedError
 from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.requests.validation import (
@@ -18,6 +20,7 @@ from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log.producer_state import Duplicate, VerificationGuard
 from barnabas.model import Now, Offset
 from barnabas.ports import Buffer
+from barnabas.wire.records import read_batch_header
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
@@ -25,13 +28,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NotAppendedError",
+    "PlainFacts",
     "admit",
     "append_checked",
     "append_control",
     "append_own",
     "append_plain",
     "append_read",
+    "append_walked",
+    "takes",
 ]
+
+
+_ATTRIBUTES_AT = 21
+"""From here on the CRC counts."""
+PlainFacts = tuple[int, int, int, int, int, int, int, int, int, int]
+"""What `walk.plain_batch` says of a batch."""
 
 
 class NotAppendedError(KafkaError):
@@ -39,6 +51,36 @@ class NotAppendedError(KafkaError):
 
     Its bytes may be patched already (append time, base offset, epoch): they are not to be checked again.
     """
+
+
+def takes(
+    partition: Partition, records: memoryview, facts: PlainFacts, everywhere: bool, wall_ms: int
+) -> bool:
+    """Whether a batch of which `walk` says these facts may be appended as it is, without a look at anything else.
+
+    Nothing is done yet.  If so, `append_walked` cannot fail.
+    """
+    _, _, count, newest, oldest, keyless, crc, producer, epoch, sequence = facts
+    config, log = partition.config, partition.log
+    return (
+        partition.is_leader
+        and not partition.offline
+        and not partition.no_room
+        and not (everywhere and not partition.leading.enough_in_sync)
+        and len(records) <= partition.settings.plain_size
+        and newest - wall_ms <= config.timestamp_after_max_ms
+        and wall_ms - oldest <= config.timestamp_before_max_ms
+        and not (keyless and config.compact)
+        and log.fits(len(records), count, newest)
+        and (producer < 0 or log.producers.expects(producer, epoch, sequence))
+        and crc32c(records[_ATTRIBUTES_AT:]) == crc
+    )
+
+
+def append_walked(partition: Partition, records: memoryview, facts: PlainFacts) -> Offset:
+    """Append a batch that the partition `takes`; returns its first offset."""
+    header = read_batch_header(records) if facts[7] >= 0 else None
+    return partition.append_fitting(records, facts[2], facts[3], header)
 
 
 def append_plain(

@@ -50,10 +50,12 @@ no error message, no tagged fields."""
 class TopicBatches(NamedTuple):
     """The batches for one topic of a request.
 
-    `head` are the bytes of its answer up to its partitions; `batches` has (partition, its batch), in order.
+    `key` is its name or id as bytes; `head` are the bytes of its answer up to its partitions; `batches` has
+    (partition, its batch), in order.
     """
 
     topic: HostedTopic
+    key: bytes
     head: bytes
     batches: list[tuple[Partition, memoryview]]
 
@@ -130,7 +132,7 @@ def produce_several(
     waiting = _SeveralWaiting(now.mono + timeout_ms / 1000.0, broker.purgatory, acks, version)
     heads, checks, everywhere = waiting.heads, broker.checks, acks < 0
     results: list[Any] = waiting.results
-    for topic, head, batches in topics:
+    for topic, _, head, batches in topics:
         for partition, records in batches:
             first = -1
             try:

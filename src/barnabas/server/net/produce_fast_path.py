@@ -18,32 +18,46 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from barnabas.broker.purgatory import Waiting
-from barnabas.broker.replicas.acknowledgements import Acknowledgement
-from barnabas.broker.requests.append import NotAppendedError, append_checked, append_plain
+from barnabas.broker.requests.append import (
+    NotAppendedError,
+    append_checked,
+    append_plain,
+    append_walked,
+    takes,
+)
 from barnabas.broker.requests.produce import ProduceWaiting
-from barnabas.broker.requests.validation import LeftToAThread, check_shape
+from barnabas.broker.requests.produce_several import SeveralBatches
+from barnabas.broker.requests.validation import RECORDS_WALKED_AT_ONCE, LeftToAThread, check_shape
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Now, Offset
 from barnabas.server.net.connection import Connection
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.network import Network
-from barnabas.server.net.produce_template import LEAST_BATCH_BYTES, ProduceTemplate
+from barnabas.server.net.produce_answers import (
+    LEAST_BATCH_BYTES,
+    Batches,
+    ProduceRun,
+    ProduceTemplate,
+    SeveralReply,
+)
+from barnabas.server.net.produce_several import KnownSeveral
 from barnabas.server.net.route import Route
 from barnabas.server.observe import events
 from barnabas.server.observe.traffic import Traffic
+from barnabas.wire import walk
 from barnabas.wire.records import TRANSACTIONAL
-from barnabas.wire.schemas.produce import (
-    ProduceRequest,
-)
+from barnabas.wire.schemas.produce import ProduceRequest
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
+    from barnabas.broker.replicas.partition import Partition
 
-__all__ = ["MOST_TEMPLATES", "ProduceFastPath", "ProduceRun"]
+__all__ = ["MOST_TEMPLATES", "ProduceFastPath"]
 
 MOST_TEMPLATES = 64
 """Kinds of requests remembered for one connection; further ones take the slow path."""
+_ATTRIBUTES_AT = 22
+"""The low byte of a batch's attributes."""
 WRITTEN_AT_ONCE_BYTES = 256 * 1024
 """A batch of this size is written while the processor's cache still holds it, not at the end of the loop step."""
 
@@ -59,9 +73,11 @@ class ProduceFastPath:
         "_last",
         "_network",
         "_now",
+        "_open",
         "_received",
         "_records",
         "_run",
+        "_several",
         "_shapes",
         "_taken",
         "_traffic",
@@ -93,18 +109,33 @@ class ProduceFastPath:
         self._known: dict[bytes, ProduceTemplate] = {}
         self._shapes: dict[int, ProduceTemplate] = {}
         self._last: ProduceTemplate | None = None
+        self._several: KnownSeveral | None = None
+        self._open: dict[Partition, Batches] = {}
+        """Of the read in progress, or an earlier one."""
 
     def learn(
-        self, context: RequestContext, frame: memoryview, request: ProduceRequest, waiting: ProduceWaiting
+        self,
+        context: RequestContext,
+        frame: memoryview,
+        position: int,
+        request: ProduceRequest | SeveralBatches,
+        waiting: ProduceWaiting,
     ) -> None:
-        """The slow path took this request in and waits: remember what it looks like."""
+        """The slow path took this request in and waits: remember what it looks like.
+
+        Its body begins at `position`.
+        """
         broker = self.broker
         partition = waiting.only_partition
-        if partition is None:
-            return
         if self._generation != broker.generation:
             self._forget(broker.generation)
-        elif len(self._known) >= MOST_TEMPLATES:
+        if isinstance(request, SeveralBatches):
+            self._several = KnownSeveral.of(frame, position, request, context.version, self._several)
+            self._last = None
+            return
+        if partition is None:
+            return
+        if len(self._known) >= MOST_TEMPLATES:
             return
         try:
             template = ProduceTemplate(partition, request, context.version, frame)
@@ -117,7 +148,7 @@ class ProduceFastPath:
         """Serve the frame data[position:end].  False: nothing was done, the slow path has to."""
         template = self._last
         if template is None:
-            return False
+            return self._take_several(data, position, end, received)
         if end - position >= template.least:
             head, correlation, key, size = template.unpack(data, position)
             if key != template.key or head != template.head:
@@ -125,12 +156,11 @@ class ProduceFastPath:
         else:
             template = self._find(data, position, end)
         if template is None:
-            return False
+            return self._take_several(data, position, end, received)
         if template is not self._last:
             self._last = template
             _, correlation, _, size = template.unpack(data, position)
-        broker = self.broker
-        if self._generation != broker.generation:
+        if self._generation != self.broker.generation:
             self._forget(-1)
             return False
         start = position + template.key_end
@@ -145,29 +175,37 @@ class ProduceFastPath:
             return False
         if received != self._received:
             self._received, self._now = received, self._clock.now()
-        records, partition, time = data[start:end], template.partition, -1
-        checks = broker.checks
+        return self._append(template, correlation, data[start:end], size)
+
+    def _append(self, template: ProduceTemplate, correlation: int, records: memoryview, size: int) -> bool:
+        """Append the batch of a request that is like `template`.  False: nothing was done."""
+        broker, partition, now = self.broker, template.partition, self._now
+        checks, time = broker.checks, -1
         if broker.purgatory.full or (checks.in_order and checks.is_busy(self.connection.id, partition)):
             return False
+        plain = None
+        if walk.COMPILED and size <= partition.settings.plain_size and not records[_ATTRIBUTES_AT]:
+            plain = walk.plain_batch(bytes(records), 0, size, RECORDS_WALKED_AT_ONCE)
         try:
-            first = append_plain(
-                broker,
-                partition,
-                records,
-                template.acks,
-                template.most_codec,
-                self._now,
-                template.transactional,
-            )
+            if plain is not None and takes(partition, records, plain, template.everywhere, now.wall_ms):
+                first = append_walked(partition, records, plain)
+            else:
+                first = append_plain(
+                    broker,
+                    partition,
+                    records,
+                    template.acks,
+                    template.most_codec,
+                    now,
+                    template.transactional,
+                )
             if first >= 0:
                 stop = partition.log.log_end_offset
             else:
                 header = check_shape(records, template.version)
                 if header.attributes & TRANSACTIONAL or header.size != size:
                     return False
-                first, stop, time = append_checked(
-                    broker, partition, records, header, template.acks, self._now
-                )
+                first, stop, time = append_checked(broker, partition, records, header, template.acks, now)
         except NotAppendedError as error:
             self.unwritten = False
             self._refuse(template, correlation, error.code)
@@ -178,17 +216,51 @@ class ProduceFastPath:
         self.unwritten = size < WRITTEN_AT_ONCE_BYTES
         if not self.unwritten:
             with suppress(KafkaError):  # who waits for the batch is told by the partition, this request too
-                broker.write_now(partition, self._now)
+                broker.write_now(partition, now)
         self._taken += 1
         self._records += stop - first
         self._bytes += size
         return True
 
-    def _place(self) -> ProduceRun:
+    def _take_several(self, data: memoryview, position: int, end: int, received: float) -> bool:
+        """`take` for a request of several partitions whose batches are all plain."""
+        several, broker = self._several, self.broker
+        if several is None or self._generation != broker.generation:
+            return False
+        request = several.read(data[position:end])
+        if request is None or broker.purgatory.full or broker.checks.in_order:
+            return False
+        if received != self._received:
+            self._received, self._now = received, self._clock.now()
+        everywhere, wall_ms = several.everywhere, self._now.wall_ms
+        for partition, records, facts in request.batches:
+            if not takes(partition, records, facts, everywhere, wall_ms):
+                return False
+        run, known = self._place(several.timeout_s), self._open
+        parts = []
+        for partition, records, facts in request.batches:
+            first = append_walked(partition, records, facts)
+            batches = known.get(partition)
+            if batches is None or batches.everywhere is not everywhere or not batches.follows(run):
+                known[partition] = batches = Batches(run, partition, everywhere, first + facts[2])
+                partition.acknowledgements.add(batches)  # (the append has touched the partition)
+            else:
+                batches.end = first + facts[2]
+            parts.append((batches, first))
+            self._records += facts[2]
+            self._bytes += facts[1] - facts[0]
+        if not run.replies:
+            run.awaited = parts[-1][0]
+        run.replies.append(SeveralReply(request.correlation, request.heads, parts))
+        self._taken += 1
+        self.unwritten = True
+        return True
+
+    def _place(self, timeout_s: float) -> ProduceRun:
         """The place of a request in the line: the run at its end, if that is of the same read."""
         line, run = self.connection.line, self._run
-        if run is None or not line or line[-1] is not run:
-            run = self._run = ProduceRun(self, self._received)
+        if run is None or not line or line[-1] is not run or run.timeout_s != timeout_s:
+            run = self._run = ProduceRun(self, self._received, timeout_s)
             line.append(run)
             self._network.step.soon()
         else:
@@ -198,30 +270,20 @@ class ProduceFastPath:
     def _line_up(
         self, template: ProduceTemplate, correlation: int, first: Offset, end: Offset, time: int
     ) -> None:
-        """Give a request whose batch is appended its place in the line.
-
-        It shares the fate of the batches before it that are not written yet; those that are written are
-        safe from a disk that turns out to be full.
-        """
-        run, batches = self._place(), template.open
-        if (
-            batches is None
-            or batches.run is not run
-            or batches.done
-            or batches.end <= template.partition.log.written_end_offset
-        ):
-            batches = template.open = _Batches(run, template, end)
-            run.batches.append(batches)
+        """Give a request whose batch is appended its place in the line."""
+        run, batches = self._place(template.timeout_s), template.open
+        if batches is None or not batches.follows(run):
+            batches = template.open = Batches(run, template.partition, template.everywhere, end)
             template.partition.await_acknowledgement(batches)
         elif end > batches.end:
             batches.end = end
-        run.requests.append((batches, correlation, first, time))
+        run.replies.append((batches, template, correlation, first, time))
 
     def _refuse(self, template: ProduceTemplate, correlation: int, error: ErrorCode) -> None:
         """The log did not take the batch.  The slow path could not do better: what it would check is patched."""
-        run = self._place()
-        refused = _Batches(run, template, -1)
-        run.requests.append((refused, correlation, -1, -1))
+        run = self._place(template.timeout_s)
+        refused = Batches(run, template.partition, template.everywhere, -1)
+        run.replies.append((refused, template, correlation, -1, -1))
         refused.settle(error)
 
     def _find(self, data: memoryview, position: int, end: int) -> ProduceTemplate | None:
@@ -276,133 +338,3 @@ def _flexible_size(four: int, start: int) -> tuple[int, int]:
     if not four & 0x80:
         return (size | (four & 0x7F) << 21) - 1, start + 4
     return -1, start
-
-
-class ProduceRun:
-    """The place in the line of neighbouring requests of one read that the fast path served.
-
-    `requests` are (batches, correlation id, base offset, append time); answers leave in their order.
-    """
-
-    __slots__ = ("_next", "batches", "fast_path", "handled", "received", "requests")
-
-    def __init__(self, fast_path: ProduceFastPath, received: float) -> None:
-        self.fast_path = fast_path
-        self.received = received
-        self.handled = 0.0
-        self.batches: list[_Batches] = []
-        self.requests: list[tuple[_Batches, int, Offset, int]] = []
-        self._next = 0
-
-    def send(self, now: float) -> bool:
-        """Its turn has come: send the answers that are there, up to the first that is not.
-
-        Returns whether that was all.
-        """
-        fast_path, requests = self.fast_path, self.requests
-        connection = fast_path.connection
-        add = connection.send_queue.add_small
-        begun = at = self._next
-        for batches, correlation, first, time in requests[at:] if at else requests:
-            if not batches.done:
-                break
-            template, error = batches.template, batches.error
-            start = template.partition.log.log_start_offset
-            if error:
-                first = time = start = -1
-            if template.with_start:
-                add(
-                    template.pack(
-                        template.size, correlation, template.middle, error, first, time, start, template.after
-                    )
-                )
-            else:
-                add(
-                    template.pack(
-                        template.size, correlation, template.middle, error, first, time, template.after
-                    )
-                )
-            at += 1
-        if at == begun:
-            return False
-        self._next = at
-        connection.look_again()
-        fast_path.answered(at - begun, self.handled, now - self.received)
-        if at < len(requests):
-            connection.more -= at - begun
-            return False
-        connection.more -= at - begun - 1
-        return True
-
-    def cancel(self) -> None:
-        """The connection is gone; the batches stay."""
-        for batches in self.batches:
-            batches.cancel()
-
-    def __repr__(self) -> str:
-        return f"<ProduceRun {self._next} of {len(self.requests)} answered>"
-
-
-class _Batches(Acknowledgement):
-    """The batches of a run for one partition: written, synced and so acknowledged together, up to `end`."""
-
-    __slots__ = ("_parked", "done", "error", "partition", "run", "template")
-
-    def __init__(self, run: ProduceRun, template: ProduceTemplate, end: Offset) -> None:
-        self.run = run
-        self.template = template
-        self.partition = template.partition
-        self.everywhere = template.everywhere
-        self.end = end
-        self.done = False
-        self.error = 0
-        self._parked: _Parked | None = None
-
-    def settle(self, error: ErrorCode) -> None:
-        """They are safe, or will never be known to be."""
-        if self.done:
-            return
-        self.done = True
-        self.error = error
-        self._unpark()
-        self.run.fast_path.connection.slot_done(self.run)
-
-    def park(self) -> bool:
-        """It takes longer than this loop step: from now on the request's timeout counts."""
-        if self.done:
-            return False
-        self._parked = _Parked(self.run.received + self.template.timeout_s, self)
-        self.run.fast_path.broker.purgatory.add(self._parked, force=True)
-        return True
-
-    def cancel(self) -> None:
-        """Nobody wants to know any more."""
-        self.done = True
-        self._unpark()
-        self.partition.acknowledgements.forget(self)
-
-    def _unpark(self) -> None:
-        if self._parked is not None:
-            self._parked.cancel()
-            self._parked = None
-
-    def __repr__(self) -> str:
-        return f"<_Batches {self.partition.topic}-{self.partition.index} up to {self.end}>"
-
-
-class _Parked(Waiting):
-    """The deadline of batches that are not safe by the end of their turn."""
-
-    __slots__ = ("batches",)
-
-    def __init__(self, deadline: float, batches: _Batches) -> None:
-        super().__init__(deadline)
-        self.batches: _Batches | None = batches
-
-    def release(self) -> None:
-        self.batches = None  # it points back here: leave no circle for the garbage collector
-
-    def expired(self, now: Now) -> None:
-        if (batches := self.batches) is not None:
-            batches.partition.acknowledgements.forget(batches)
-            batches.settle(ErrorCode.REQUEST_TIMED_OUT)

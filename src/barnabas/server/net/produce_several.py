@@ -9,13 +9,14 @@ it alone says what is wrong with bytes.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.ports import Operation, ResourceType, allowed
 from barnabas.broker.requests.produce_several import FIRST_VERSION, SeveralBatches, TopicBatches
+from barnabas.broker.requests.validation import RECORDS_WALKED_AT_ONCE
 from barnabas.model import Uuid
 from barnabas.server.net.context import RequestContext
-from barnabas.server.net.produce_template import LEAST_BATCH_BYTES
+from barnabas.server.net.produce_answers import LEAST_BATCH_BYTES
 from barnabas.wire import walk
 from barnabas.wire.records import TRANSACTIONAL
 
@@ -23,14 +24,20 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
     from barnabas.broker.replicas.hosted_partitions import HostedTopic
     from barnabas.broker.replicas.partition import Partition
+    from barnabas.broker.requests.append import PlainFacts
 
-__all__ = ["SeveralReader"]
+__all__ = ["KnownSeveral", "PlainSeveral", "SeveralReader"]
 
 _TOPIC_IDS_SINCE = 13
 _ID_BYTES = 16
+_AFTER_CORRELATION = 8
+_MOST_TOPICS = 1000
+_MOST_HEADS = 126
+"""Topics in one answer, so that a byte counts them."""
 _MOST_COPIED_BYTES = 128 * 1024
 """Compiled code reads a copy of a frame; of a larger one the copy would cost more than it saves."""
-_begin = struct.Struct(">Bhi").unpack_from
+_BEGIN = struct.Struct(">Bhi")
+_begin, _begin_size = _BEGIN.unpack_from, _BEGIN.size
 """The transactional id (0: none), acks, and the timeout in ms."""
 _partition = struct.Struct(">iI").unpack_from
 """A partition's index, and four bytes that begin with the length of its records."""
@@ -98,7 +105,7 @@ class SeveralReader:
             batches, position = _batches_one_by_one(frame, position, count, topic)
         if frame[position]:
             raise _UnusualError
-        return TopicBatches(topic, head, batches), position + 1
+        return TopicBatches(topic, key, head, batches), position + 1
 
     def _find(self, key: bytes, by_id: bool) -> HostedTopic:
         """A topic that is hosted here, and may be written to by clients."""
@@ -114,6 +121,84 @@ class SeveralReader:
 
     def __repr__(self) -> str:
         return f"<SeveralReader {len(self._topics)} topics>"
+
+
+class PlainSeveral(NamedTuple):
+    """A request whose batches are all plain.
+
+    `heads` has for each topic the bytes of its answer in front of its partitions, and how many those are.
+    """
+
+    correlation: int
+    heads: list[tuple[bytes, int]]
+    batches: list[tuple[Partition, memoryview, PlainFacts]]
+
+
+class KnownSeveral:
+    """What a producer's requests for several partitions begin with, and the topics that it was seen to write to.
+
+    What is found out about a topic holds as long as nothing changes (the broker's `generation`).
+    """
+
+    __slots__ = ("_by_id", "_head", "_key", "_topics", "_topics_at", "everywhere", "timeout_s")
+
+    def __init__(self, key: bytes, head: bytes, request: SeveralBatches, by_id: bool) -> None:
+        """`key` is in front of the correlation id, `head` between that and the count of topics."""
+        self._key = key
+        self._head = head
+        self._topics_at = _AFTER_CORRELATION + len(head)
+        self._by_id = by_id
+        self._topics: dict[bytes, dict[int, Partition]] = {}
+        self.everywhere = request.acks < 0
+        self.timeout_s = request.timeout_ms / 1000.0
+
+    @classmethod
+    def of(
+        cls,
+        frame: memoryview,
+        position: int,
+        request: SeveralBatches,
+        version: int,
+        known: KnownSeveral | None,
+    ) -> KnownSeveral:
+        """What to know of a request whose body begins at `position`, and of those before it."""
+        key, head = bytes(frame[:4]), bytes(frame[_AFTER_CORRELATION : position + _begin_size])
+        if known is None or known._key != key or known._head != head:
+            known = cls(key, head, request, version >= _TOPIC_IDS_SINCE)
+        for topic in request.topics:
+            if len(known._topics) < _MOST_TOPICS:
+                known._topics[topic.key] = topic.topic.partitions
+        return known
+
+    def read(self, frame: memoryview) -> PlainSeveral | None:
+        """The batches of a request that begins as those before; None: others have to read it."""
+        if not walk.COMPILED or len(frame) > _MOST_COPIED_BYTES:
+            return None
+        data = bytes(frame)
+        if not (data.startswith(self._head, _AFTER_CORRELATION) and data.startswith(self._key)):
+            return None
+        topics: list[tuple[int, int, int, int, int]] = []
+        places: list[tuple[int, PlainFacts]] = []
+        if not walk.plain_request(data, self._topics_at, self._by_id, RECORDS_WALKED_AT_ONCE, topics, places):
+            return None
+        heads, batches, at = [], [], 0
+        for begin, name, named, end, count in topics:
+            partitions = self._topics.get(data[name:named])
+            if partitions is None:
+                return None
+            for index, facts in places[at : at + count] if count != len(places) else places:
+                partition = partitions.get(index)
+                if partition is None:
+                    return None
+                batches.append((partition, frame[facts[0] : facts[1]], facts))
+            heads.append((data[begin:end], count))
+            at += count
+        if len({batch[0] for batch in batches}) != at or len(heads) > _MOST_HEADS:
+            return None  # a partition twice: the second batch depends on the first
+        return PlainSeveral(int.from_bytes(data[4:8], "big", signed=True), heads, batches)
+
+    def __repr__(self) -> str:
+        return f"<KnownSeveral {len(self._topics)} topics>"
 
 
 def _may_write(broker: Broker, context: RequestContext, topic: TopicBatches) -> bool:

@@ -113,13 +113,13 @@ class Requests:
             if header.api_key == FETCH_KEY:
                 self._learn_fetch(connection, route, context, frame, request)
             return False
-        if self._fast_path is not None and type(answer) is ProduceWaiting and not answer.done:
+        if self._fast_path is not None and isinstance(answer, ProduceWaiting) and not answer.done:
             if throttle is not None and throttle.is_limited(context):
                 return True
             if connection.fast_path is None or isinstance(connection.fast_path, ConsumerFastPath):
                 connection.fast_path = self._fast_path(connection, route)
             if isinstance(connection.fast_path, ProduceFastPath):
-                connection.fast_path.learn(context, frame, request, answer)
+                connection.fast_path.learn(context, frame, position, request, answer)
         return True
 
     def _learn_fetch(
