@@ -80,6 +80,7 @@ def plan(load: Load, mode: str, seconds: float) -> list[Cell]:
         cells.start_to_first_ack(load),
         *(cells.produce(load, size, codec, seconds) for codec in ("none", "lz4") for size in cells.SIZES),
         cells.produce(load, "16 KiB", "none", seconds, conns=50, inflight=1),
+        cells.fetch(load, "16 KiB", 100, at_most=16384),
         cells.fetch(load, "16 KiB", 400),
         cells.fetch(load, "1 MB", 400),
         cells.latency(load, seconds),

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.requests.consumer_fetch import ConsumerFetches, fetches_like
-from barnabas.errors import StorageError, WireError
+from barnabas.errors import WireError
 from barnabas.server.net.connection import SENT_AT_ONCE_BYTES, Connection
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.network import Network
@@ -83,7 +83,8 @@ class ConsumerFastPath:
         try:
             answer = fetches.fetch(epoch, rows, self._clock.now())
         except Exception as error:  # of ours; its session may be half changed, so the consumer begins anew
-            self._failed(error)
+            events.emit(events.REQUEST_FAILED, reason=self._route.name, api=self._route.name, error=error)
+            connection.close()
             return True
         if answer is None:
             return False
@@ -104,11 +105,7 @@ class ConsumerFastPath:
             route.total_s.observe(handled - received)
         parts: list[Any] = []
         queue = connection.send_queue
-        try:
-            queue.add(parts, write_consumer_answer(parts, correlation_id, learned.version, answer))
-        except StorageError as error:
-            self._failed(error)
-            return True
+        queue.add(parts, write_consumer_answer(parts, correlation_id, learned.version, answer))
         if queue.pending > SENT_AT_ONCE_BYTES:
             queue.flush()
         self._answered = True
@@ -128,11 +125,6 @@ class ConsumerFastPath:
         answer.on_done = slot.complete
         if self._broker.touched or not network.step.looks_at(answer.deadline):
             network.step.soon()
-
-    def _failed(self, error: Exception) -> None:
-        name = self._route.name
-        events.emit(events.REQUEST_FAILED, reason=name, api=name, error=error)
-        self._connection.close()
 
     def end_of_read(self) -> None:
         """Send what was answered."""
