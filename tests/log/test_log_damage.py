@@ -114,17 +114,31 @@ def consume(log: Log, offset: int = 0) -> tuple[list[bytes | None], list[Damage]
     return found, told
 
 
+def without_memory(disk: MemoryDisk) -> None:
+    """What is remembered besides records is gone: all of it has to be read again."""
+    for name in disk.list("/d0/a-0"):
+        if name.endswith(".snapshot") or name == "leader-epoch-checkpoint":
+            disk.remove(f"/d0/a-0/{name}")
+
+
+@pytest.mark.parametrize("remembered", [True, False], ids=["", "nothing remembered"])
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
 @pytest.mark.parametrize("place", [0, 2])
 @pytest.mark.parametrize("harm", HARMS)
-def test_no_record_of_a_damaged_segment_is_skipped_silently(harm: str, place: int, clean: bool) -> None:
+def test_no_record_of_a_damaged_segment_is_skipped_silently(
+    harm: str, place: int, clean: bool, remembered: bool
+) -> None:
     disk = formatted("/d0")
     bases, values, sizes = made(disk, clean)
     HARMS[harm](disk, f"/d0/a-0/{bases[place]:020d}", sizes[place])
+    if not remembered:
+        without_memory(disk)
     for life in (1, 2):
         logs = opened(disk)
         log = logs.get(A)
         assert log is not None and not log.recovery.segments > 1
+        if not remembered and harm in ("zeroed", "junk", "magic flipped"):
+            assert log.damage and log.recovery.damaged, "met on the way to what was remembered"
         found, told = consume(log)
         gone = {offset for damage in told for offset in range(damage.start, damage.end)}
         assert gone and min(gone) >= bases[place] and max(gone) < bases[place + 1]

@@ -169,7 +169,7 @@ def test_a_cut_that_cannot_be_written_down_is_not_begun() -> None:
     log = open_log(disk)
     values = fill(log, 10)
 
-    def no_room(offset: int) -> None:
+    def no_room(point: int, start: int) -> None:
         raise StorageError("no room", full=True)
 
     log.lower_recovery_point = no_room

@@ -59,9 +59,9 @@ def test_a_truncation_lowers_the_recovery_point_before_it_cuts() -> None:
     log = open_log(new_disk())
     fill(log, 20)
     seen = []
-    log.lower_recovery_point = lambda offset: seen.append((offset, log.log_end_offset))
+    log.lower_recovery_point = lambda point, start: seen.append((point, start, log.log_end_offset))
     log.truncate_to(7, NOW)
-    assert seen == [(7, 20)]
+    assert seen == [(7, 7, 20)]
 
 
 def test_a_cut_segment_is_synced_by_the_next_start_although_nothing_of_it_is_read_again() -> None:
@@ -75,9 +75,9 @@ def test_a_cut_segment_is_synced_by_the_next_start_although_nothing_of_it_is_rea
     log.sync()
     recovery_point = log.durable_end_offset
 
-    def lower(offset: int) -> None:
+    def lower(point: int, start: int) -> None:
         nonlocal recovery_point
-        recovery_point = min(recovery_point, offset)
+        recovery_point = min(recovery_point, point)
 
     log.lower_recovery_point = lower
     cut = log.bases[-1] - 1

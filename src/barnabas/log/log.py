@@ -61,7 +61,7 @@ class Log(LogState):
     ) -> None:
         super().__init__(disk, path, config, topic_partition, topic_id, expiration_ms, cleaned)
         self.lower_recovery_point = _ignore
-        """Called with an offset before the log is cut below it (the directory persists its checkpoint)."""
+        """Called, before a cut, with what the recovery point and the log start are to be at most (persisted)."""
         self.page_cache = config.flush_messages == NO_FLUSH
         """Whether acknowledgements do not wait for a sync (`flush.messages` = 9223372036854775807)."""
         self._pending: list[Buffer] = []
@@ -115,7 +115,6 @@ class Log(LogState):
         )
         if needs_sync:
             log.sync()
-        log.know_durable()
         log.high_watermark = log.log_start_offset if high_watermark is None else high_watermark
         return log
 
@@ -275,8 +274,8 @@ class Log(LogState):
         elif job.generation == unsynced.generation:
             if job.active is not None:
                 self.active.is_durable(job.active, job.active_bytes)
-            if job.end_offset > self.durable_end_offset:
-                self.durable_end_offset = job.end_offset
+            if job.end_offset > self.recovery_point:
+                self.recovery_point = job.end_offset
 
     def sync(self) -> None:
         """Write and sync, blocking.  Raises StorageError; the log has failed then."""
@@ -409,7 +408,8 @@ class Log(LogState):
         if offset <= self.bases[0]:
             self.truncate_fully_and_start_at(offset, now)
         else:
-            self.lower_recovery_point(offset)
+            end = truncation.end_after(self, offset)
+            self.lower_recovery_point(end, end)
             truncation.truncate_to(self, offset, now)
         return True
 
@@ -418,7 +418,7 @@ class Log(LogState):
         self.write()
         if self.failed is not None:
             raise self.failed
-        self.lower_recovery_point(min(offset, self.log_start_offset))
+        self.lower_recovery_point(0, min(offset, self.log_start_offset))
         truncation.truncate_fully_and_start_at(self, offset, now)
 
     def increment_log_start(self, offset: Offset) -> bool:
@@ -434,7 +434,6 @@ class Log(LogState):
             return False
         self.write()
         self.log_start_offset = offset
-        self.durable_end_offset = max(self.durable_end_offset, offset)
         self.epochs.truncate_from_start(offset)
         return True
 
@@ -486,5 +485,5 @@ class Log(LogState):
                 yield header
 
 
-def _ignore(offset: Offset) -> None:
+def _ignore(point: Offset, start: Offset) -> None:
     """Nobody keeps a recovery point for this log."""

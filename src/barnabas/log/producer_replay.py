@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Generator
 
+from barnabas.errors import CorruptRecordError
+from barnabas.log.reading import damaged_at, readable_headers
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.transactions import AbortedTransaction
 from barnabas.log.state import LogState
@@ -33,7 +35,7 @@ def replay_producers(log: LogState, *, rebuild_from: Offset = NO_OFFSET) -> Gene
         if segment.base == log.bases[-1] and start >= end:
             break
         rebuilding = 0 <= rebuild_from <= segment.base
-        for position, header in segment.headers(segment.locate(start)):
+        for position, header in readable_headers(log, segment, start):
             seen += HEADER_SIZE
             if seen >= _STEP_BYTES:
                 seen = 0
@@ -42,7 +44,10 @@ def replay_producers(log: LogState, *, rebuild_from: Offset = NO_OFFSET) -> Gene
                 continue
             if header.attributes & CONTROL:
                 batch = segment.file.read_at(position, header.size)
-                end_transaction(log, segment if rebuilding else None, batch, header, header.last_offset)
+                try:
+                    end_transaction(log, segment if rebuilding else None, batch, header, header.last_offset)
+                except CorruptRecordError as error:
+                    damaged_at(log, header.base_offset, error.message)
             else:
                 log.producers.append(header, header.base_offset, header.last_offset)
 

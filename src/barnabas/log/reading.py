@@ -9,6 +9,8 @@ there is checked here too.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError
@@ -17,11 +19,12 @@ from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.log.segments.scan import FileSlice, batches_of
 from barnabas.log.segments.segment import Segment
 from barnabas.model import Offset
+from barnabas.wire.records import BatchHeader
 
 if TYPE_CHECKING:
     from barnabas.log.state import LogState
 
-__all__ = ["damaged_at", "just_written", "read"]
+__all__ = ["damaged_at", "just_written", "read", "readable_headers"]
 
 _SMALL_BYTES = 64 * 1024
 """Up to so many bytes are cheaper copied than read back."""
@@ -135,3 +138,27 @@ def damaged_at(log: LogState, offset: Offset, reason: str) -> DamagedError:
         at = Damage(offset, max(offset, min(last, end - 1)) + 1, reason)
         found.append(at)
     return DamagedError(log.topic_partition, at, log.note_damage(found))
+
+
+def readable_headers(
+    log: LogState, segment: Segment, offset: Offset = 0
+) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of its batches that can be read, from the one that holds `offset` on at the latest.
+
+    What cannot be read is noted, and does not end it: a log with damage opens and serves the rest.
+    """
+    position, next_ = 0, segment.base
+    with suppress(CorruptRecordError):
+        position = segment.locate(offset)
+    while True:
+        try:
+            for at, header in segment.headers(position):
+                position, next_ = at, header.last_offset + 1
+                yield at, header
+            return
+        except CorruptRecordError as error:
+            damaged_at(log, next_, error.message)
+        resumed = segment.sound_row(position, next_)
+        if resumed is None:
+            return
+        position = resumed[0]

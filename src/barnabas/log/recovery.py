@@ -16,6 +16,7 @@ from collections.abc import Generator
 from barnabas.errors import CorruptRecordError, StorageError
 from barnabas.log.epochs import EpochCache
 from barnabas.log.producer_replay import replay_producers
+from barnabas.log.reading import readable_headers
 from barnabas.log.segments.names import base_of, file_name
 from barnabas.log.segments.scan import batches_of
 from barnabas.log.segments.sealed import check_first, check_sealed
@@ -78,9 +79,9 @@ def load(
     if clean:
         clean = _trust(log)
     if not clean:
-        yield from _reread(log, recovery_point, required)
+        yield from _reread(log, recovery_point, log_start, required)
     _demand(log, log.log_end_offset, required, "its end is missing")
-    _miss_end(log, log.log_end_offset, recovery_point, "its end is missing")
+    _miss_end(log, max(log_start, log.log_end_offset), recovery_point, "its end is missing")
     log.start_at(max(log_start, log.bases[0]))
     _find_damage(log, first, orphans, gone)
     _finish_deletions(log, deleted, first, now)
@@ -93,10 +94,13 @@ def load(
     yield from _load_epochs(log, clean)
     first_reread = log.bases[len(log.bases) - log.recovery.segments] if log.recovery.segments else NO_OFFSET
     yield from replay_producers(log, rebuild_from=first_reread)
+    log.found(log.recovery._replace(damaged=bool(log.damage)))
     log.producers.expire(now, log.log_start_offset)
     if log.compacted_offset > log.log_end_offset:
         log.forget_compaction()
     needs_sync = not clean and _needs_sync(log, recovery_point)
+    if not needs_sync:
+        log.know_durable()
     for segment in log.segments[:-1] if needs_sync else log.segments:
         segment.trust()
     return needs_sync
@@ -153,7 +157,6 @@ def _find_damage(log: LogState, first: Offset, orphans: set[Offset], gone: set[O
     log.load_damage()
     log.note_damage(found)
     log.forget_damage()
-    log.found(log.recovery._replace(damaged=bool(log.damage)))
     for orphan in orphans:
         for kind in _TABLES:
             if log.disk.exists(path := f"{log.path}/{file_name(orphan, kind)}"):
@@ -162,15 +165,14 @@ def _find_damage(log: LogState, first: Offset, orphans: set[Offset], gone: set[O
 
 def _finish_deletions(log: LogState, names: list[str], first: Offset, now: Now) -> None:
     """Remove deleted files, but keep those that prove to an older checkpoint where the log begins now."""
-    telling = []
-    for name in names:
-        path = f"{log.path}/{name}"
-        if 0 <= first <= base_of(name) < log.bases[0]:
-            telling.append(path)
+    ends = sorted({log.bases[0], *map(base_of, names)})
+    for name in sorted(names):
+        path, base = f"{log.path}/{name}", base_of(name)
+        end = ends[bisect_right(ends, base)] if base < log.bases[0] else base
+        if 0 <= first < end and 0 <= base < end:
+            log.deleted.add(now.mono, [path], end=end)
         else:
             log.disk.remove(path)
-    if telling:
-        log.deleted.add(now.mono, telling)
 
 
 def _start_empty(log: LogState, offset: Offset, now: Now) -> None:
@@ -288,7 +290,9 @@ def _trust(log: LogState) -> bool:
     return True
 
 
-def _reread(log: LogState, recovery_point: Offset, required: Offset) -> Generator[None, None, None]:
+def _reread(
+    log: LogState, recovery_point: Offset, log_start: Offset, required: Offset
+) -> Generator[None, None, None]:
     """Check every batch from the recovery point's segment on, and cut at the first that is bad.
 
     A segment that does not begin where the one before it ends is bad too, unless compaction came that far.
@@ -330,7 +334,7 @@ def _reread(log: LogState, recovery_point: Offset, required: Offset) -> Generato
             cut_at=cut_at,
             bytes_cut=bytes_cut,
             reason=reason,
-            below_recovery_point=0 <= cut_at < recovery_point,
+            below_recovery_point=cut_at >= 0 and max(cut_at, log_start) < recovery_point,
         )
     )
 
@@ -412,7 +416,7 @@ def _load_epochs(log: LogState, clean: bool) -> Generator[None, None, None]:
     if not known:
         cache.dirty = True
     for segment in rebuild:
-        for _, header in segment.headers():
+        for _, header in readable_headers(log, segment):
             if header.leader_epoch != cache.latest or cache.starts[-1] > header.base_offset:
                 cache.assign(header.leader_epoch, header.base_offset)
             seen += HEADER_SIZE

@@ -2,7 +2,8 @@
 
 Each offset has its invariant:
 
-    log start <= durable end <= written end <= log end,    log start <= high watermark <= log end
+    log start <= durable end <= written end <= log end,    log start <= high watermark <= log end,
+    recovery point <= durable end
 
 Recovery, truncation, retention, reading, searching and compaction work on a `LogState`.  `Log` adds what appends,
 writes and syncs.
@@ -54,7 +55,6 @@ class LogState:
         "damage",
         "deleted",
         "disk",
-        "durable_end_offset",
         "epochs",
         "failed",
         "log_end_offset",
@@ -63,6 +63,7 @@ class LogState:
         "positions",
         "producers",
         "recovery",
+        "recovery_point",
         "segments",
         "snapshots",
         "topic_id",
@@ -91,7 +92,8 @@ class LogState:
         self.bases: list[Offset] = []
         self.active: Segment
         self.log_start_offset: Offset = 0
-        self.durable_end_offset: Offset = 0
+        self.recovery_point: Offset = 0
+        """Up to here everything was synced; after a crash the log is read again from there on."""
         self.written_end_offset: Offset = 0
         self.log_end_offset: Offset = 0
         self.epochs = EpochCache()
@@ -115,6 +117,16 @@ class LogState:
         self._read_before: Offset = -1
 
     # --- offsets ------------------------------------------------------------------------------------------
+
+    @property
+    def durable_end_offset(self) -> Offset:
+        """No crash takes records below it: they are synced, or deleted already (`log_start_offset`).
+
+        Records that were deleted unsynced count here, and not for the recovery point: a power cut may bring
+        their files back without what was in them.
+        """
+        synced, start = self.recovery_point, self.log_start_offset
+        return synced if synced > start else start
 
     @property
     def high_watermark(self) -> Offset:
@@ -157,7 +169,7 @@ class LogState:
     def needs_sync(self) -> bool:
         """Whether anything written is not durable yet."""
         return (
-            self.written_end_offset > self.durable_end_offset
+            self.written_end_offset > self.recovery_point
             or self.unsynced.directory
             or bool(self.unsynced.files)
             or self.epochs.dirty
@@ -200,7 +212,7 @@ class LogState:
 
     def know_durable(self) -> None:
         """Everything that is written is durable."""
-        self.durable_end_offset = self.written_end_offset
+        self.recovery_point = self.written_end_offset
 
     def forget_unwritten(self) -> None:
         """The log ends where it is written."""
@@ -217,7 +229,7 @@ class LogState:
         self.unsynced.cut()
         self.positions.clear()
         self.log_end_offset = self.written_end_offset = end
-        self.durable_end_offset = min(self.durable_end_offset, end)
+        self.recovery_point = min(self.recovery_point, end)
         self.log_start_offset = min(self.log_start_offset, end)
         self.adjust_high_watermark()
         if self.damage:
@@ -228,13 +240,13 @@ class LogState:
         self.add_segment(offset, now)
         self.log_start_offset = offset
         self.cut(offset)
-        self.durable_end_offset = offset
+        self.recovery_point = 0  # a crash may leave none of its files before its directory is synced
         self.log_start_offset = offset
         self.high_watermark = offset
 
     def start_empty(self, offset: Offset, now: Now) -> None:
         """Nothing was found: the log starts and ends at `offset`, with an empty segment."""
-        self.log_start_offset = self.durable_end_offset = offset
+        self.log_start_offset = offset
         self.end_at(offset)
         self.add_segment(offset, now)
 

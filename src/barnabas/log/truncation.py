@@ -6,6 +6,8 @@ checks the rest again.  Segments go from the newest to the oldest, so that a cra
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from barnabas.errors import ErrorCode, StorageError
 from barnabas.log.producer_replay import replay_producers
 from barnabas.log.state import LogState
@@ -13,10 +15,18 @@ from barnabas.model import Now, Offset
 from barnabas.ports import Buffer
 from barnabas.wire.records import read_batch_header
 
-__all__ = ["roll_back_unwritten", "truncate_fully_and_start_at", "truncate_to"]
+__all__ = ["end_after", "roll_back_unwritten", "truncate_fully_and_start_at", "truncate_to"]
 
 _PRODUCER_ID, _NO_PRODUCER = slice(43, 51), b"\xff" * 8
 """Where a batch names its producer, and what stands there without one."""
+
+
+def end_after(log: LogState, offset: Offset) -> Offset:
+    """Where the log ends once it is cut at `offset`: there, or where the batch begins that holds it."""
+    segment = log.segments[bisect_left(log.bases, offset) - 1]
+    return next(
+        (min(offset, header.base_offset) for _, header in segment.headers(segment.locate(offset))), offset
+    )
 
 
 def truncate_to(log: LogState, offset: Offset, now: Now) -> None:

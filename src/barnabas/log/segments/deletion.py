@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from barnabas.log.segments.names import base_of
-from barnabas.log.segments.segment import Segment
+from barnabas.log.segments.segment import MAX_OFFSET, Segment
 from barnabas.model import Now, Offset
 
 __all__ = ["DeletedFiles"]
@@ -17,6 +17,8 @@ class _Files(NamedTuple):
     paths: list[str]
     segment: Segment | None
     """The segment of these files, if a reader may still use it."""
+    end: Offset
+    """What was in them lies below this offset."""
 
 
 class DeletedFiles:
@@ -33,9 +35,11 @@ class DeletedFiles:
     def __len__(self) -> int:
         return len(self._files)
 
-    def add(self, due: float, paths: list[str], segment: Segment | None = None) -> None:
-        """To be removed at `due` (monotonic seconds)."""
-        self._files.append(_Files(due, paths, segment))
+    def add(
+        self, due: float, paths: list[str], segment: Segment | None = None, *, end: Offset = MAX_OFFSET
+    ) -> None:
+        """To be removed at `due` (monotonic seconds); they hold offsets below `end`, or the segment's limit."""
+        self._files.append(_Files(due, paths, segment, end if segment is None else segment.limit))
 
     def take(self, now: Now, known_start: Offset, first: Offset) -> list[str]:
         """Close those whose time has come; their paths.
@@ -45,8 +49,8 @@ class DeletedFiles:
         """
         due: list[str] = []
         while self._files and self._files[0].due <= now.mono:
-            paths = self._files[0].paths
-            if paths and known_start <= base_of(paths[0]) < first:
+            paths, end = self._files[0].paths, self._files[0].end
+            if paths and max(known_start, base_of(paths[0])) < min(first, end):
                 break
             segment = self._files.pop(0).segment
             if segment is not None:

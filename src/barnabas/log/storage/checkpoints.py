@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 
 from barnabas.errors import StorageError
-from barnabas.log.storage.checkpoint import LOG_STARTS, read_offsets, write_offsets
+from barnabas.log.storage.checkpoint import read_offsets, write_offsets
 from barnabas.model import Offset, TopicPartition
 from barnabas.ports import Disk
 
@@ -61,16 +61,12 @@ class Checkpoints:
             self._written[name] = rows
 
     def lower(self, name: str, key: TopicPartition, offset: Offset) -> None:
-        """See that the file says at most `offset` for a log, from now on, and so does that of the log starts.
-
-        A log that started above its own end would be taken for empty.  Raises StorageError.
-        """
+        """See that the file says at most `offset` for a log, from now on.  Raises StorageError."""
         with self._guard:
-            for one in (name, LOG_STARTS):
-                self._serials[one] = self._serials.get(one, 0) + 1
-                rows = self._written.get(one, {})
-                if rows.get(key, 0) > offset:
-                    self._write(one, {**rows, key: offset}, True)
+            self._serials[name] = self._serials.get(name, 0) + 1
+            rows = self._written.get(name, {})
+            if rows.get(key, 0) > offset:
+                self._write(name, {**rows, key: offset}, True)
 
     def forget(self, key: TopicPartition, known: Mapping[TopicPartition, object]) -> None:
         """No file shall say anything of `key`: its rows are an earlier log's.

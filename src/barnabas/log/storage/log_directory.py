@@ -225,12 +225,13 @@ class LogDirectory:
     def _adopt(self, log: Log, where: dict[TopicPartition, Log]) -> None:
         key = log.topic_partition
         where[key] = log
-        log.lower_recovery_point = lambda offset: self._lower_recovery_point(key, offset)
+        log.lower_recovery_point = lambda point, start: self._lower_recovery_point(key, point, start)
 
-    def _lower_recovery_point(self, key: TopicPartition, offset: Offset) -> None:
+    def _lower_recovery_point(self, key: TopicPartition, point: Offset, start: Offset) -> None:
+        """No file shall say more of a log; one that started above its own end would be taken for empty."""
         self.check_online()
-        for name in (RECOVERY_POINTS, CLEANER_OFFSETS):
-            self._guarded(partial(self._checkpoints.lower, name, key, offset))
+        for name, most in ((RECOVERY_POINTS, point), (CLEANER_OFFSETS, start), (LOG_STARTS, start)):
+            self._guarded(partial(self._checkpoints.lower, name, key, most))
 
     def _guarded(self, action: Callable[[], object]) -> None:
         """Do something with the disk: if it fails the directory is offline.  Raises StorageError."""
@@ -407,7 +408,7 @@ class LogDirectory:
 
     def _recovery_points(self) -> dict[str, Rows]:
         logs = self._all()
-        points = {key: log.durable_end_offset for key, log in logs.items()}
+        points = {key: log.recovery_point for key, log in logs.items()}
         starts = {key: log.log_start_offset for key, log in logs.items()}
         return {RECOVERY_POINTS: points, LOG_STARTS: starts, CLEANER_OFFSETS: self._compacted_offsets()}
 
