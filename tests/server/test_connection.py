@@ -47,6 +47,9 @@ class Slice:
         self.size = size
         self.descriptor = os.open(path, os.O_RDONLY)
 
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
     def fileno(self) -> int:
         return self.descriptor
 
