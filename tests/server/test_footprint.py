@@ -42,6 +42,7 @@ BARE = {
         "reader",
         "reassignment",
         "records",
+        "consumer_fetch",
         "replica_fetch",
         "registry",
         "schema",
