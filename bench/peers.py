@@ -82,7 +82,8 @@ class Peer:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self.process is not None and self.process.poll() is not None:
-                raise SystemExit(f"{self.name} ended while starting; its log: {self.folder / 'log'}")
+                said = (self.folder / "log").read_text(errors="replace").strip()[-300:]
+                raise SystemExit(f"{self.name} ended while starting; its log: {self.folder / 'log'}\n{said}")
             try:
                 socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
                 return

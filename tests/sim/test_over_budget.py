@@ -23,7 +23,7 @@ def report_of(seed: int) -> OverBudgetReport:
     return run_seed(seed)
 
 
-@pytest.mark.parametrize("first", range(1, 28, 9))
+@pytest.mark.parametrize("first", range(1, 19, 9))  # `.ci/run` goes on where these end
 def test_every_fault_beyond_the_budget_ends_in_a_refusal_or_in_what_is_documented(first: int) -> None:
     reached = set()
     for seed in range(first, first + len(OVER_BUDGET_FAULTS)):

@@ -12,7 +12,7 @@ from barnabas.sim.quorum.wrong_format import WrongFormat
 pytestmark = pytest.mark.long
 
 CHUNK = 10
-FIRST = range(1, 41, CHUNK)
+FIRST = range(1, 31, CHUNK)
 """`.ci/run` goes on where these end (`make sim`)."""
 
 
@@ -29,9 +29,9 @@ def test_every_promise_is_kept_and_another_process_with_another_hash_seed_goes_t
 
 def test_the_seeds_do_what_they_are_for() -> None:
     summary = Summary()
-    for seed in range(1, 41):
+    for seed in range(1, 31):
         summary.add(report_of(seed))
-    assert summary.reached >= 38
+    assert summary.reached >= 28
     assert summary.changes > 3 * summary.seeds
     assert len(summary.faults) >= 22 and {kind.name for kind in (*TARGETED_FAULTS, WrongFormat)} <= set(
         summary.faults

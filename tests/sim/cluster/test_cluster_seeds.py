@@ -17,7 +17,7 @@ from barnabas.sim.cluster.seeds import Summary, code_hash, command, tell
 pytestmark = pytest.mark.long
 
 CHUNK = 10
-FIRST = range(1, 31, CHUNK)
+FIRST = range(1, 21, CHUNK)
 """`.ci/run` goes on where these end (`make sim CLUSTER=1`)."""
 AGAIN = range(1, 4)
 
@@ -46,14 +46,14 @@ def test_no_disk_is_lost_while_a_second_quorum_lives() -> None:
 
 def test_the_seeds_do_what_they_are_for() -> None:
     summary = Summary()
-    for seed in range(1, 31):
+    for seed in range(1, 21):
         summary.add(report_of(seed))
     assert summary.counts["acknowledged"] > 200 * summary.seeds
     assert summary.occurrences > 10 * summary.seeds
     assert len(summary.faults) >= 20
     assert len(summary.operations) >= 3
     assert any("every promise" in line for line in tell(report_of(1)))
-    assert len(list(summary.lines())) > 20 and summary.document()["seeds"] == 30
+    assert len(list(summary.lines())) > 20 and summary.document()["seeds"] == 20
 
 
 def test_the_same_seed_of_a_cluster_goes_the_same_way_in_another_process_with_another_hash_seed() -> None:
@@ -62,17 +62,15 @@ def test_the_same_seed_of_a_cluster_goes_the_same_way_in_another_process_with_an
         f"print(*[run_seed(seed, story=True).digest for seed in range({AGAIN.start}, {AGAIN.stop})])"
     )
     source = str(Path(__file__).parents[3] / "src")
-    printed = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": source},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split()
-        for hash_seed in ("1", "2")
-    ]
-    assert printed[0] == printed[1] == [report_of(seed).digest for seed in AGAIN]
+    hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    printed = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": source},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert printed == [report_of(seed).digest for seed in AGAIN]
 
 
 def test_the_code_of_a_cluster_has_one_fingerprint() -> None:
