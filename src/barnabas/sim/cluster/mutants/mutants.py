@@ -47,7 +47,7 @@ _FOLLOWING: tuple[Mutant, ...] = (
         "broker.requests.fetch_reader FetchReader.record_follower",
         "if self._diverging(partition, position) is not None:",
         "if False:",
-        50,
+        13,
     ),
     mutant(
         "follower acknowledges before its sync",
@@ -63,7 +63,7 @@ _FOLLOWING: tuple[Mutant, ...] = (
         "broker.replicas.following.fetcher Follower._take_records",
         "followed.high_watermark = high_watermark",
         "followed.high_watermark = followed.partition.log.log_end_offset",
-        13,
+        20,
     ),
     mutant(
         "late answers count",
@@ -202,7 +202,7 @@ _LEADING: tuple[Mutant, ...] = (
         "broker.replicas.partition Partition.lead",
         "self.high_watermark = self.log.high_watermark",
         "self.high_watermark = self.log.high_watermark = self.log.log_end_offset",
-        6,
+        10,
     ),
     mutant(
         "what was reported to an earlier leader counts",

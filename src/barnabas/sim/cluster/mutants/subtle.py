@@ -56,7 +56,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "broker.replicas.following.fetcher Follower._begin_at",
         "if timestamp == _LATEST and row.offset < before:",
         "if False:",
-        13,
+        8,
     ),
     mutant(
         "an old session goes on",
@@ -64,7 +64,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "broker.replicas.following.fetcher Follower.failed",
         "self.session_epoch = 0",
         "pass",
-        5,
+        2,
     ),
     mutant(
         "an epoch ends where the next but one starts",

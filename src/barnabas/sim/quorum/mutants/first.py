@@ -227,7 +227,7 @@ FIRST: tuple[Mutant, ...] = (
         "_begins_elsewhere",
         "return before[-1] != newest.epoch",
         "return False",
-        35,
+        28,
     ),
     Mutant(
         "sync that is none",
@@ -306,7 +306,7 @@ FIRST: tuple[Mutant, ...] = (
         return
 """,
         "    role = core.role\n",
-        1,
+        28,
         (
             Change(
                 "raft.core", "Core.become", "if new_leader or not isinstance(role, Follower):", "if False:"
