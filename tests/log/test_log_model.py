@@ -224,6 +224,16 @@ def test_a_recovery_point_is_lowered_to_where_the_cut_batch_begins() -> None:
         one.crash(loss="none")
 
 
+def test_a_cut_that_the_power_cut_undid_is_no_damage_of_the_segment() -> None:
+    for one in life():
+        for _ in range(2):
+            one.append(count=1, idempotent=False, size=0)
+        one.close()
+        one.truncate(part=0.5)
+        one.append(count=3, idempotent=False, size=143)
+        one.crash(loss="some")
+
+
 def test_a_log_that_begins_anew_is_not_durable_before_its_directory_is() -> None:
     for one in life(keeps_start=True):
         one.append(count=1, idempotent=False, size=0)

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Generator
+from contextlib import suppress
+from itertools import islice
 
 from barnabas.errors import CorruptRecordError, StorageError
 from barnabas.log.epochs import EpochCache
@@ -80,6 +82,7 @@ def load(
         clean = _trust(log)
     if not clean:
         yield from _reread(log, recovery_point, log_start, required)
+        _cut_again(log, recovery_point)
     _demand(log, log.log_end_offset, required, "its end is missing")
     _miss_end(log, max(log_start, log.log_end_offset), recovery_point, "its end is missing")
     log.start_at(max(log_start, log.bases[0]))
@@ -337,6 +340,19 @@ def _reread(
             below_recovery_point=cut_at >= 0 and max(cut_at, log_start) < recovery_point,
         )
     )
+
+
+def _cut_again(log: LogState, recovery_point: Offset) -> None:
+    """The segment before those that were read again may have been cut to where it ends, and a power cut may have
+    undone that: what lies there from the next segment's base on is no damage."""
+    place = len(log.segments) - log.recovery.segments - 1
+    if place < 0 or log.segments[place].limit < recovery_point:
+        return
+    segment = log.segments[place]
+    with suppress(CorruptRecordError):
+        end = segment.whole_until(segment.row_before(segment.limit)[0])
+        if any(header.base_offset == segment.limit for _, header in islice(segment.headers(end), 1)):
+            segment.truncate(segment.limit)
 
 
 def _cut_after(log: LogState, keep: int) -> int:
