@@ -112,7 +112,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
                 "assert True",
             ),
         ),
-        seed=7,
+        seed=37,
     ),
     mutant(
         "zombies may end transactions",
