@@ -169,7 +169,10 @@ def main() -> int:
         print(f"measuring alone: {why_alone}")
         options.alone = True
     ports = itertools.count(29092, 10)
-    with tempfile.TemporaryDirectory(prefix="barnabas-bench-") as name, PageCache(Path(name)) as pages:
+    with (
+        tempfile.TemporaryDirectory(prefix="barnabas-bench-") as name,
+        PageCache(Path(name), used=not options.alone) as pages,
+    ):
         folder = Path(name)
         load = Load(cells.build_load_client(folder))
         began = time.monotonic()

@@ -19,9 +19,10 @@ _PIECE_BYTES = 4 << 20
 class PageCache:
     """Fills free memory with the pages of a file that has no blocks on the disk."""
 
-    def __init__(self, folder: Path) -> None:
-        """The file lies in `folder`, which is on a disk (a tmpfs keeps no pages of holes)."""
-        self._size = _memory_mb("MemTotal") << 20
+    def __init__(self, folder: Path, *, used: bool) -> None:
+        """The file lies in `folder`, which is on a disk (a tmpfs keeps no pages of holes); not `used`: nothing is
+        filled, for nobody compares."""
+        self._size = _memory_mb("MemTotal") << 20 if used else 0
         self._file = (folder / "filler").open("w+b", buffering=0)
         self._file.truncate(self._size)
         self._piece = bytearray(_PIECE_BYTES)

@@ -57,7 +57,10 @@ def main(words: Sequence[str]) -> int:
     wanted = [part.strip() for part in options.only.split(",")]
     ports = itertools.count(options.port, 100)
     before, found = load(), list[tuple[Part, Rounds]]()
-    with tempfile.TemporaryDirectory(prefix="barnabas-rf3-") as name, PageCache(Path(name)) as pages:
+    with (
+        tempfile.TemporaryDirectory(prefix="barnabas-rf3-") as name,
+        PageCache(Path(name), used=len(kinds) > 1) as pages,
+    ):
         folder = Path(name)
         for mode in options.modes.split(","):
             client = Load(build_load_client(folder))
