@@ -76,7 +76,6 @@ class ProduceTemplate:
         "least",
         "middle",
         "most_codec",
-        "open",
         "pack",
         "partition",
         "size",
@@ -101,8 +100,6 @@ class ProduceTemplate:
         self.most_codec = 4 if version >= _ZSTD_SINCE else 3
         self.transactional = TRANSACTIONAL if request.transactional_id is not None else 0
         """The attribute of batches of transactions, if there may be such."""
-        self.open: Any = None
-        """The batches of the read in progress (of `produce_fast_path`), or None."""
         self.head = bytes(frame[:4])
         self.key = bytes(frame[_COMPARED_FROM : self.key_end])
         self.least = self.key_end + LEAST_BATCH_BYTES
@@ -366,13 +363,6 @@ class Batches(Acknowledgement):
         run.open += 1
         if run.awaited is None:
             run.awaited = self
-
-    def follows(self, run: ProduceRun) -> bool:
-        """Whether a batch of this run, appended now, shares their fate: they are not written yet.
-
-        Those that are written are safe from a disk that turns out to be full.
-        """
-        return self.run is run and not self.done and self.end > self.partition.log.written_end_offset
 
     def settle(self, error: ErrorCode) -> None:
         """They are safe, or will never be known to be."""

@@ -206,13 +206,16 @@ class ProduceFastPath:
                 if header.attributes & TRANSACTIONAL or header.size != size:
                     return False
                 first, stop, time = append_checked(broker, partition, records, header, template.acks, now)
+                partition.touch()  # (one that was there already has not)
         except NotAppendedError as error:
             self.unwritten = False
             self._refuse(template, correlation, error.code)
             return True
         except (KafkaError, LeftToAThread):
             return False
-        self._line_up(template, correlation, first, stop, time)
+        run = self._place(template.timeout_s)
+        batches = self._batches(run, partition, template.everywhere, stop)
+        run.replies.append((batches, template, correlation, first, time))
         self.unwritten = size < WRITTEN_AT_ONCE_BYTES
         if not self.unwritten:
             with suppress(KafkaError):  # who waits for the batch is told by the partition, this request too
@@ -236,17 +239,11 @@ class ProduceFastPath:
         for partition, records, facts in request.batches:
             if not takes(partition, records, facts, everywhere, wall_ms):
                 return False
-        run, known = self._place(several.timeout_s), self._open
+        run = self._place(several.timeout_s)
         parts = []
         for partition, records, facts in request.batches:
             first = append_walked(partition, records, facts)
-            batches = known.get(partition)
-            if batches is None or batches.everywhere is not everywhere or not batches.follows(run):
-                known[partition] = batches = Batches(run, partition, everywhere, first + facts[2])
-                partition.acknowledgements.add(batches)  # (the append has touched the partition)
-            else:
-                batches.end = first + facts[2]
-            parts.append((batches, first))
+            parts.append((self._batches(run, partition, everywhere, first + facts[2]), first))
             self._records += facts[2]
             self._bytes += facts[1] - facts[0]
         if not run.replies:
@@ -267,17 +264,24 @@ class ProduceFastPath:
             self.connection.more += 1
         return run
 
-    def _line_up(
-        self, template: ProduceTemplate, correlation: int, first: Offset, end: Offset, time: int
-    ) -> None:
-        """Give a request whose batch is appended its place in the line."""
-        run, batches = self._place(template.timeout_s), template.open
-        if batches is None or not batches.follows(run):
-            batches = template.open = Batches(run, template.partition, template.everywhere, end)
-            template.partition.await_acknowledgement(batches)
+    def _batches(self, run: ProduceRun, partition: Partition, everywhere: bool, end: Offset) -> Batches:
+        """The batches of this read whose fate one shares that was appended up to `end`, and touched its partition.
+
+        They are not written yet: those that are written are safe from a disk that turns out to be full.
+        """
+        batches = self._open.get(partition)
+        if (
+            batches is None
+            or batches.run is not run
+            or batches.done
+            or batches.everywhere is not everywhere
+            or batches.end <= partition.log.written_end_offset
+        ):
+            self._open[partition] = batches = Batches(run, partition, everywhere, end)
+            partition.acknowledgements.add(batches)
         elif end > batches.end:
             batches.end = end
-        run.replies.append((batches, template, correlation, first, time))
+        return batches
 
     def _refuse(self, template: ProduceTemplate, correlation: int, error: ErrorCode) -> None:
         """The log did not take the batch.  The slow path could not do better: what it would check is patched."""
