@@ -140,13 +140,14 @@ class KnownSeveral:
     What is found out about a topic holds as long as nothing changes (the broker's `generation`).
     """
 
-    __slots__ = ("_by_id", "_head", "_key", "_topics", "_topics_at", "everywhere", "timeout_s")
+    __slots__ = ("_begin", "_by_id", "_head", "_key", "_topics", "_topics_at", "everywhere", "timeout_s")
 
     def __init__(self, key: bytes, head: bytes, request: SeveralBatches, by_id: bool) -> None:
         """`key` is in front of the correlation id, `head` between that and the count of topics."""
         self._key = key
         self._head = head
         self._topics_at = _AFTER_CORRELATION + len(head)
+        self._begin = struct.Struct(f">4si{len(head)}s").unpack_from
         self._by_id = by_id
         self._topics: dict[bytes, dict[int, Partition]] = {}
         self.everywhere = request.acks < 0
@@ -172,11 +173,12 @@ class KnownSeveral:
 
     def read(self, frame: memoryview) -> PlainSeveral | None:
         """The batches of a request that begins as those before; None: others have to read it."""
-        if not walk.COMPILED or len(frame) > _MOST_COPIED_BYTES:
+        if not walk.COMPILED or not self._topics_at < len(frame) <= _MOST_COPIED_BYTES:
+            return None
+        key, correlation, head = self._begin(frame)
+        if key != self._key or head != self._head:
             return None
         data = bytes(frame)
-        if not (data.startswith(self._head, _AFTER_CORRELATION) and data.startswith(self._key)):
-            return None
         topics: list[tuple[int, int, int, int, int]] = []
         places: list[tuple[int, PlainFacts]] = []
         if not walk.plain_request(data, self._topics_at, self._by_id, RECORDS_WALKED_AT_ONCE, topics, places):
@@ -195,7 +197,7 @@ class KnownSeveral:
             at += count
         if len({batch[0] for batch in batches}) != at or len(heads) > _MOST_HEADS:
             return None  # a partition twice: the second batch depends on the first
-        return PlainSeveral(int.from_bytes(data[4:8], "big", signed=True), heads, batches)
+        return PlainSeveral(correlation, heads, batches)
 
     def __repr__(self) -> str:
         return f"<KnownSeveral {len(self._topics)} topics>"
