@@ -108,6 +108,7 @@ class LoopStep:
         self._receive_buffer = receive_buffer
         self._on_fatal = on_fatal
         self._broker: Broker | None = None
+        """Driven until the stop."""
         self._coordinators: Sequence[Ticking] = ()
         self._on_behind: Callable[[], None] = _nobody_waits
         self._scheduled = False
@@ -156,9 +157,7 @@ class LoopStep:
         """Have `connection.flush()` called at the end of this loop step (the caller sees to once)."""
         self._dirty.append(connection)
         if not self._scheduled:
-            self._scheduled = True
-            self._begun = monotonic()
-            self._loop.call_soon(self._end)
+            self.soon()
 
     def looks_at(self, deadline: float) -> bool:
         """Whether somebody looks at the deadlines before this one (mono s), without a step before."""
@@ -187,7 +186,7 @@ class LoopStep:
         now = self._clock.now()
         begun, began = self._begun, monotonic()
         broker = self._broker
-        if broker is not None and not self.stopped:
+        if broker is not None:
             try:
                 for sync in broker.end_loop_step(now):
                     self.syncer.submit(sync, self._synced)
@@ -232,11 +231,12 @@ class LoopStep:
         self._late_again = now + LATE_LINES_S
 
     def _synced(self, sync: Job, error: StorageError | None) -> None:
-        if self.stopped or self._broker is None:
+        broker = self._broker
+        if broker is None:
             return
         try:
-            self._broker.synced(sync, error, self._clock.now())  # type: ignore[arg-type]  # it made it
-            if self._broker.reconciler.ready:
+            broker.synced(sync, error, self._clock.now())  # type: ignore[arg-type]  # it made it
+            if broker.reconciler.ready:
                 self._on_behind()
         except Exception as failure:
             self._failed(failure)
@@ -266,7 +266,7 @@ class LoopStep:
     def _tick(self) -> None:
         self._timer = None
         broker = self._broker
-        if self.stopped or broker is None:
+        if broker is None:
             return
         now = self._clock.now()
         earliest = self._next_deadline(broker, now)
@@ -310,6 +310,7 @@ class LoopStep:
     def stop(self) -> None:
         """No more ends of loop steps for the broker; answers still leave."""
         self.stopped = True
+        self._broker = None
         for timer in (self._timer, self._maintenance):
             if timer is not None:
                 timer.cancel()
