@@ -28,6 +28,7 @@ from barnabas.wire.compression import MAX_DECOMPRESSED, compress, decompress
 __all__ = [
     "APPEND_TIME",
     "CONTROL",
+    "CRC_COUNTS_FROM",
     "HEADER_SIZE",
     "TRANSACTIONAL",
     "BatchHeader",
@@ -46,8 +47,9 @@ __all__ = [
 ]
 
 HEADER_SIZE = 61
+CRC_COUNTS_FROM = 21
+"""Where the part of a batch begins that its CRC counts: its attributes are the first."""
 _UNCOUNTED = 12  # what the length field does not count: the base offset and itself
-_CRC_FROM = 21
 _MAGIC = 2
 _SMALLEST_RECORD = 7
 
@@ -178,7 +180,7 @@ def check_crc(buf: Buffer, position: int, header: BatchHeader) -> bool:
     end = position + header.size
     if end > len(buf):
         return False
-    found: int = crc32c(memoryview(buf)[position + _CRC_FROM : end])
+    found: int = crc32c(memoryview(buf)[position + CRC_COUNTS_FROM : end])
     return found == header.crc
 
 
@@ -190,9 +192,9 @@ def patch(buf: bytearray | memoryview, position: int, base_offset: int, leader_e
 
 def restamp(buf: bytearray | memoryview, position: int, header: BatchHeader, append_time_ms: int) -> None:
     """Turn the timestamps into the append time in place: attribute, max timestamp and so the CRC."""
-    struct.pack_into(">h", buf, position + _CRC_FROM, header.attributes | APPEND_TIME)
+    struct.pack_into(">h", buf, position + CRC_COUNTS_FROM, header.attributes | APPEND_TIME)
     _OFFSET.pack_into(buf, position + 35, append_time_ms)
-    body = memoryview(buf)[position + _CRC_FROM : position + header.size]
+    body = memoryview(buf)[position + CRC_COUNTS_FROM : position + header.size]
     _CRC.pack_into(buf, position + 17, crc32c(body))
 
 
@@ -360,7 +362,7 @@ def write_batch(
     out += packed
     _TAIL.pack_into(
         out,
-        _CRC_FROM,
+        CRC_COUNTS_FROM,
         attributes,
         last_offset - base_offset,
         base_timestamp,
@@ -370,7 +372,7 @@ def write_batch(
         base_sequence,
         len(records),
     )
-    crc = crc32c(memoryview(out)[_CRC_FROM:])
+    crc = crc32c(memoryview(out)[CRC_COUNTS_FROM:])
     _HEAD.pack_into(out, 0, base_offset, len(out) - _UNCOUNTED, leader_epoch, _MAGIC, crc)
     return out
 
@@ -393,8 +395,8 @@ def seal_batch(body: Buffer, count: int, *, base_offset: int, leader_epoch: int,
     out = bytearray(HEADER_SIZE)
     out += body
     tail = (0, count - 1, timestamp, timestamp, NO_PRODUCER, -1, -1, count)
-    _TAIL.pack_into(out, _CRC_FROM, *tail)
-    crc = crc32c(memoryview(out)[_CRC_FROM:])
+    _TAIL.pack_into(out, CRC_COUNTS_FROM, *tail)
+    crc = crc32c(memoryview(out)[CRC_COUNTS_FROM:])
     _HEAD.pack_into(out, 0, base_offset, len(out) - _UNCOUNTED, leader_epoch, _MAGIC, crc)
     return out
 

@@ -18,13 +18,19 @@ from barnabas.ports import Buffer
 from barnabas.wire.codec.primitives import read_uvarint, read_varlong
 from barnabas.wire.compression import MAX_DECOMPRESSED, compress, decompress
 from barnabas.wire.record_check import after_headers
-from barnabas.wire.records import APPEND_TIME, HEADER_SIZE, BatchHeader, read_records, write_batch
+from barnabas.wire.records import (
+    APPEND_TIME,
+    CRC_COUNTS_FROM,
+    HEADER_SIZE,
+    BatchHeader,
+    read_records,
+    write_batch,
+)
 
 __all__ = ["Span", "assemble", "hollow", "spans", "thin_out", "unpack", "with_horizon"]
 
 _SMALLEST_RECORD = 7
 _UNCOUNTED = 12
-_CRC_FROM = 21
 _KEPT_WHEN_EMPTY = 0x38
 _HEAD = Struct(">qiibI")
 _TAIL = Struct(">hiqqqhii")
@@ -154,7 +160,7 @@ def assemble(
     out += body
     _TAIL.pack_into(
         out,
-        _CRC_FROM,
+        CRC_COUNTS_FROM,
         attributes,
         header.last_offset_delta,
         base_timestamp,
@@ -164,6 +170,6 @@ def assemble(
         header.base_sequence,
         count,
     )
-    crc = crc32c(memoryview(out)[_CRC_FROM:])
+    crc = crc32c(memoryview(out)[CRC_COUNTS_FROM:])
     _HEAD.pack_into(out, 0, header.base_offset, len(out) - _UNCOUNTED, header.leader_epoch, header.magic, crc)
     return out

@@ -20,7 +20,7 @@ from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log.producer_state import Duplicate, VerificationGuard
 from barnabas.model import Now, Offset
 from barnabas.ports import Buffer
-from barnabas.wire.records import read_batch_header
+from barnabas.wire.records import CRC_COUNTS_FROM, read_batch_header
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
@@ -40,8 +40,6 @@ __all__ = [
 ]
 
 
-_ATTRIBUTES_AT = 21
-"""From here on the CRC counts."""
 PlainFacts = tuple[int, int, int, int, int, int, int, int, int, int]
 """What `walk.plain_batch` says of a batch."""
 
@@ -73,7 +71,7 @@ def takes(
         and not (keyless and config.compact)
         and log.fits(len(records), count, newest)
         and (producer < 0 or log.producers.expects(producer, epoch, sequence))
-        and crc32c(records[_ATTRIBUTES_AT:]) == crc
+        and crc32c(records[CRC_COUNTS_FROM:]) == crc
     )
 
 

@@ -30,6 +30,8 @@ from barnabas.wire.record_stream import Lengths, check_stream
 from barnabas.wire.records import (
     APPEND_TIME,
     CONTROL,
+    CRC_COUNTS_FROM,
+    HEADER_SIZE,
     TRANSACTIONAL,
     BatchHeader,
     Record,
@@ -65,10 +67,8 @@ READ_AGAIN = 16 << 20
 """Records are read one by one, to say which are wrong or to number them anew, if they unpack to no more."""
 
 _MAGIC_AT = 16
-_ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
 _CRC_AT = 17
-_HEADER_SIZE = 61
 _SMALLEST_LENGTH = 14
 _SHOWN = 3
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
@@ -111,7 +111,7 @@ def check_shape(records: Buffer | None, version: int) -> BatchHeader:
     Too few bytes for another batch may come after it (`header.size` is where it ends): they do not count.
     Raises RefusedError (INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE, CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR).
     """
-    if records is None or len(records) < _HEADER_SIZE or records[_MAGIC_AT] != 2:
+    if records is None or len(records) < HEADER_SIZE or records[_MAGIC_AT] != 2:
         raise _shapeless(records)
     try:
         header = read_batch_header(records)
@@ -171,7 +171,7 @@ def check_content(records: Buffer, header: BatchHeader, config: LogConfig) -> No
         or len(records) > config.max_message_bytes
         or attributes & CONTROL
         or (producer >= 0 and sequence < 0)
-        or crc32c(memoryview(records)[_ATTRIBUTES_AT:]) != crc
+        or crc32c(memoryview(records)[CRC_COUNTS_FROM:]) != crc
     ):
         raise _refuse_content(records, header, config)
 
@@ -221,7 +221,7 @@ def plain_header(
                 first + latest == newest
                 and newest - wall_ms <= config.timestamp_after_max_ms
                 and wall_ms - first - oldest <= config.timestamp_before_max_ms
-                and crc32c(records[_ATTRIBUTES_AT:]) == crc
+                and crc32c(records[CRC_COUNTS_FROM:]) == crc
                 and not (keyless and config.compact)
             ):
                 return _new(BatchHeader, fields)
@@ -237,11 +237,11 @@ def plain_header(
         or newest - now.wall_ms > config.timestamp_after_max_ms
         or (codec and size > PACKED_AT_ONCE)
         or (producer >= 0 and sequence < 0)
-        or crc32c(records[_ATTRIBUTES_AT:]) != crc
+        or crc32c(records[CRC_COUNTS_FROM:]) != crc
     ):
         return None
     try:
-        body = records[_HEADER_SIZE:]
+        body = records[HEADER_SIZE:]
         if codec == 3 and is_linked(codec, body):
             return None
         data = bytes(body) if not codec else decompress(codec, body, UNPACKED_AT_ONCE)
@@ -268,7 +268,7 @@ def check_at_once(
     """
     if header.count > RECORDS_AT_ONCE or len(records) > (PACKED_AT_ONCE if header.codec else BYTES_AT_ONCE):
         raise LeftToAThread
-    body, source = memoryview(records)[_HEADER_SIZE:], None
+    body, source = memoryview(records)[HEADER_SIZE:], None
     most = UNPACKED_AT_ONCE if rules.codec in (-1, header.codec) else CONVERTED_AT_ONCE
     if header.codec:
         try:
@@ -298,11 +298,11 @@ def check_in_steps(
     append (the same bytes wherever possible) and its header.  `source`: the records, if they are unpacked
     already.  Raises RefusedError.
     """
-    if is_linked(header.codec, memoryview(records)[_HEADER_SIZE:]):
+    if is_linked(header.codec, memoryview(records)[HEADER_SIZE:]):
         raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "lz4 blocks that depend on each other")
     codec, target = header.codec, header.codec if rules.codec < 0 else rules.codec
     if source is None:
-        source = pieces(codec, memoryview(records)[_HEADER_SIZE:], rules.max_decompressed_bytes)
+        source = pieces(codec, memoryview(records)[HEADER_SIZE:], rules.max_decompressed_bytes)
     packed = _Packed(packer(target), rules.max_message_bytes) if target != codec else None
     try:
         lengths = Lengths.CHECKED
@@ -350,7 +350,7 @@ class _Packed:
     def __init__(self, stream: Packer, most: int) -> None:
         self._stream = stream
         self._most = most
-        self._out = bytearray(_HEADER_SIZE)
+        self._out = bytearray(HEADER_SIZE)
 
     def along(self, source: Iterator[bytes]) -> Iterator[bytes]:
         """Yield the pieces of `source`, and pack them."""
@@ -366,8 +366,8 @@ class _Packed:
         out = self._out
         attributes = codec | header.attributes & (TRANSACTIONAL | APPEND_TIME)
         pack_into(">qiib", out, 0, 0, len(out) - 12, -1, 2)
-        pack_into(">hiqqqhii", out, _ATTRIBUTES_AT, attributes, *header[6:])
-        pack_into(">I", out, _CRC_AT, crc32c(memoryview(out)[_ATTRIBUTES_AT:]))
+        pack_into(">hiqqqhii", out, CRC_COUNTS_FROM, attributes, *header[6:])
+        pack_into(">I", out, _CRC_AT, crc32c(memoryview(out)[CRC_COUNTS_FROM:]))
         return out
 
 
@@ -451,8 +451,8 @@ def restamp(
 ) -> BatchHeader:
     """Set timestamp type (0 create, 1 append) and newest timestamp in the batch, and its CRC anew."""
     attributes = header.attributes & ~8 | timestamp_type << 3
-    pack_into(">h", batch, _ATTRIBUTES_AT, attributes)
+    pack_into(">h", batch, CRC_COUNTS_FROM, attributes)
     pack_into(">q", batch, _MAX_TIMESTAMP_AT, max_timestamp)
-    crc = crc32c(memoryview(batch)[_ATTRIBUTES_AT:])
+    crc = crc32c(memoryview(batch)[CRC_COUNTS_FROM:])
     pack_into(">I", batch, _CRC_AT, crc)
     return header._replace(attributes=attributes, max_timestamp=max_timestamp, crc=crc)
