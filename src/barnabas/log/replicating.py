@@ -25,7 +25,7 @@ def take_batches(
     """
     view = memoryview(records)
     taken: list[tuple[memoryview, BatchHeader]] = []
-    position, end = 0, len(view)
+    position, end = 0, len(view)  # (the loop of `batches`, without what a generator costs each batch)
     while position + HEADER_SIZE <= end:
         header = read_batch_header(view, position)
         begin, position = position, position + header.size

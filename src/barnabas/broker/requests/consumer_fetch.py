@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.broker.ports import Operation, RequestContext, ResourceType, allowed
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.requests.fetch import FetchWaiting, serve
-from barnabas.broker.requests.fetch_reader import READ_COMMITTED, FetchReader, rights_of
+from barnabas.broker.requests.fetch_reader import READ_COMMITTED, FetchReader, diverging_from, rights_of
 from barnabas.broker.sessions import TOPIC_IDS_SINCE, FetchPlan, FetchSession
 from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log.searching import aborted_transactions
@@ -254,11 +254,11 @@ class SessionFetches(ConsumerFetches):
 
     def _is_next(self, epoch: int) -> bool:
         """Whether the session goes on with this epoch, and who asks has the same rights as before."""
-        session, broker = self.session, self.broker
+        session = self.session
         return (
             session.epoch == epoch
-            and broker.sessions.get(session.id) is session
-            and self._asker.rights == rights_of(broker, self._context)
+            and not session.ended
+            and self._asker.rights == rights_of(self.broker, self._context)
             and self._is_plain()
         )
 
@@ -326,5 +326,4 @@ def _is_well(partition: Partition, leader_epoch: Epoch, offset: Offset, last_epo
         return False
     if last_epoch < 0 or last_epoch == log.latest_epoch:
         return True
-    epoch, end = log.end_offset_for_epoch(last_epoch)
-    return epoch >= last_epoch and end >= offset
+    return diverging_from(log, last_epoch, offset) is None

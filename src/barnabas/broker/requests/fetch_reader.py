@@ -41,12 +41,13 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
     from barnabas.broker.replicas.hosted_partitions import HostedTopic
     from barnabas.broker.replicas.partition import Partition
+    from barnabas.log.log import Log
     from barnabas.wire.codec.declaration import LazyBytes
 
     _Place = tuple[FetchPosition, HostedTopic | None, Partition | None]
     """A position, and what it reads; None where that is not here."""
 
-__all__ = ["READ_COMMITTED", "FetchReader", "Found", "rights_of"]
+__all__ = ["READ_COMMITTED", "FetchReader", "Found", "diverging_from", "rights_of"]
 
 READ_COMMITTED = 1
 _CURRENT_LEADER_SINCE = 12
@@ -99,6 +100,19 @@ def rights_of(broker: Broker, context: RequestContext) -> tuple[str, int] | None
     """What the rights of a fetch hang on: whose it is, and the generation of the ACLs; None: no authorizer."""
     authorizer = broker.authorizer
     return None if authorizer is None else (context.principal, authorizer.generation)
+
+
+def diverging_from(log: Log, last_epoch: Epoch, offset: Offset) -> tuple[Epoch, Offset] | None:
+    """Where the log of a client left ours (KIP-320, KIP-595), None where it did not; (-1, -1): unknown.
+
+    The client's ends at `offset`, and its last record has this epoch (below 0: it does not say).
+    """
+    if last_epoch < 0:
+        return None
+    epoch, end = log.end_offset_for_epoch(last_epoch)
+    if epoch < last_epoch or end < offset:
+        return epoch, end
+    return None
 
 
 class FetchReader:
@@ -157,12 +171,12 @@ class FetchReader:
         for position, _, partition in places:
             if partition is None or partition.unavailable(position.current_leader_epoch):
                 continue
-            if self._diverging(partition, position) is not None:
+            log, offset = partition.log, position.offset
+            if diverging_from(log, position.last_fetched_epoch, offset) is not None:
                 continue
-            if not partition.log.log_start_offset <= position.offset <= partition.log.log_end_offset:
+            if not log.log_start_offset <= offset <= log.log_end_offset:
                 continue
-            start = position.replica_log_start
-            if not partition.fetched_by(self.replica, position.offset, start, now, epoch):
+            if not partition.fetched_by(self.replica, offset, position.replica_log_start, now, epoch):
                 self.refused[position.topic, position.index] = (
                     ErrorCode.NOT_LEADER_OR_FOLLOWER
                     if position.current_leader_epoch == NO_EPOCH
@@ -238,7 +252,7 @@ class FetchReader:
             if one.replica >= 0:
                 return one
         if position.last_fetched_epoch >= 0:
-            diverging = self._diverging(partition, position)
+            diverging = diverging_from(log, position.last_fetched_epoch, offset)
             if diverging is not None:
                 if diverging == (-1, -1):
                     return Found(position, ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -285,17 +299,6 @@ class FetchReader:
             one.records = b""
             one.error = error.code
 
-    def _diverging(self, partition: Partition, position: FetchPosition) -> tuple[Epoch, Offset] | None:
-        """Where the client's log left ours (KIP-320, KIP-595), None where it did not; (-1, -1): unknown."""
-        if position.last_fetched_epoch < 0:
-            return None
-        epoch, end = partition.log.end_offset_for_epoch(position.last_fetched_epoch)
-        if (epoch, end) == (-1, -1):
-            return -1, -1
-        if epoch < position.last_fetched_epoch or end < position.offset:
-            return epoch, end
-        return None
-
     def may_replicate(self) -> bool:
         """Whether the sender may fetch as a follower; who may not moves no high watermark."""
         authorizer, context = self.broker.authorizer, self.context
@@ -318,7 +321,7 @@ class FetchReader:
         plan = self.plan
         session = plan.session
         if plan.incremental:
-            if session.epoch != plan.epoch or self.broker.sessions.get(session.id) is not session:
+            if session.epoch != plan.epoch or session.ended:
                 return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
         elif plan.create:
             self.broker.sessions.create(session, now)

@@ -40,7 +40,7 @@ class _PlainReader(FetchReader):
         """See FetchReader."""
         plan = self.plan
         session = plan.session
-        if session.epoch != plan.epoch or self.broker.sessions.get(session.id) is not session:
+        if session.epoch != plan.epoch or session.ended:
             return super().respond(found, now)
         for one in found:
             if one.error or one.diverging is not None:
