@@ -20,7 +20,6 @@ from barnabas.controller.image import MetadataImage
 from barnabas.model import Endpoint, Now
 from barnabas.server.api.cluster import ClusterApi
 from barnabas.server.api.table import handler_of
-from barnabas.server.loop.runtime import Runtime
 from barnabas.server.loop.system import SystemClock, SystemRandomness
 from barnabas.server.net.addresses import Addresses
 from barnabas.server.net.admission.connections import Connections
@@ -114,14 +113,7 @@ class World:
         config, platform = Config.load(settings), Platform()
         self.tls = tls
         self.errors: list[Exception] = []
-        self.runtime = Runtime(
-            config,
-            loop,
-            SystemClock(),
-            SystemRandomness(),
-            syncer=platform.syncer,
-            on_fatal=self.errors.append,
-        )
+        self.runtime = platform.runtime(config, loop, SystemClock(), SystemRandomness(), self.errors.append)
         self.network = Network(self.runtime, platform, self.errors.append)
         self.broker = BrokerDouble()
         self.runtime.step.drive(self.broker, (GroupsDouble(),), lambda: None)

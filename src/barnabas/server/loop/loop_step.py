@@ -9,6 +9,9 @@ During a loop step handlers append to logs in memory, and answers are encoded.  
 4. Every connection with answers sends them, in one call.
 
 A loop step in which nothing happened costs nothing: it is scheduled by whoever has something for its end.
+
+While clients come one at a time, a step ends where its only read does: nobody else would share its end, and
+the loop need not turn once more.  Once reads come close together, their step ends after all of them again.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from barnabas.errors import StorageError
 from barnabas.log.storage.sync import Job
 from barnabas.model import Now
 from barnabas.ports import Clock
+from barnabas.server.loop.late_steps import LONG_STEP_S, LateSteps
 from barnabas.server.loop.receive_buffer import ReceiveBuffer
 from barnabas.server.loop.sync_threads import Syncing
 from barnabas.server.observe import events
@@ -33,12 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Flushable", "LoopStep"]
 
-LATE_STEP_S = 0.1
-"""A step of the loop that took longer (seconds) gets a line."""
-LATE_LINES_S = 60.0
-"""Seconds between two such lines."""
-LONG_STEP_S = 0.01
-"""Loop steps that take longer (seconds) are counted: nobody else is served meanwhile."""
 MAINTENANCE_S = 1.0
 """Seconds between two looks at retention, checkpoints and the like."""
 
@@ -47,6 +45,8 @@ MAINTENANCE_RETRY_S = 0.01
 """The same while a look is not finished: it goes in small steps."""
 DEADLINES_APART_S = 0.005
 """Seconds between two looks at everybody's deadlines: a busy node has hundreds of turns in between."""
+ALONE_STEPS = 8
+"""After so many steps with one read each, the next read is taken to be alone as well."""
 _LEAST_DELAY_S = 0.001
 """Least delay (seconds) of a look that is repeated: the loop's clock has milliseconds, and rounds."""
 
@@ -69,24 +69,26 @@ class LoopStep:
     """The clockwork of one node.  `soon()` whenever a core may have something for the end of the loop step."""
 
     __slots__ = (
+        "_alone",
         "_begun",
         "_broker",
         "_clock",
         "_coordinators",
         "_deadlines_at",
         "_dirty",
-        "_late",
-        "_late_again",
+        "_ended",
         "_loop",
         "_maintenance",
         "_on_behind",
         "_on_fatal",
+        "_reads_apart_s",
         "_receive_buffer",
         "_scheduled",
+        "_settle",
         "_timer",
         "_timer_at",
         "lag",
-        "long_turns",
+        "late",
         "steps",
         "stopped",
         "syncer",
@@ -101,8 +103,10 @@ class LoopStep:
         receive_buffer: ReceiveBuffer,
         syncer: Callable[[asyncio.AbstractEventLoop, Histogram], Syncing],
         on_fatal: Callable[[Exception], None],
+        *,
+        reads_apart_s: float = inf,
     ) -> None:
-        """`syncer` makes what calls fsync."""
+        """`syncer` makes what calls fsync; `reads_apart_s`: see `net.platform`."""
         self._loop = loop
         self._clock = clock
         self._receive_buffer = receive_buffer
@@ -112,26 +116,24 @@ class LoopStep:
         self._coordinators: Sequence[Ticking] = ()
         self._on_behind: Callable[[], None] = _nobody_waits
         self._scheduled = False
-        self._begun = 0.0
+        self._begun = self._ended = 0.0
+        self._alone = 0
+        """Steps since two reads came close together."""
+        self._reads_apart_s = reads_apart_s
         self._dirty: list[Flushable] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._deadlines_at = -inf
         """Before then (mono s) nobody is asked for its deadline again."""
         self._maintenance: asyncio.TimerHandle | None = None
-        self._late: list[tuple[float, str]] = []
-        self._late_again = -inf
+        self._settle = metrics.settle
+        self.late = LateSteps(metrics)
         self.stopped = False
         self.steps = metrics.histogram(
             "barnabas:type=Loop,name=TurnEndTime", "Seconds that the end of a turn took"
         )
         self.turns = metrics.histogram(
             "barnabas:type=Loop,name=TurnTime", "Seconds from the first work of a turn to its end"
-        )
-        self.long_turns = metrics.counter(
-            "barnabas:type=Loop,name=LongTurns",
-            "Turns, looks at maintenance, slices of metadata and steps of the quorum "
-            f"beyond {LONG_STEP_S * 1000:.0f} ms",
         )
         self.lag = metrics.histogram("barnabas:type=Loop,name=Lag", "Seconds that a timer fired late")
         sync_time = metrics.histogram(
@@ -166,7 +168,20 @@ class LoopStep:
     def end_now(self) -> None:
         """Run the end of this loop step at once, unless others wait for it as well."""
         if not self._scheduled:
+            self._scheduled = True
             self._begun = monotonic()
+            self._end()
+
+    def end_of_read(self, received: float) -> None:
+        """A client's read, which began then (mono s), has something for the end of this loop step: run it at once
+        if the client seems to be alone."""
+        if self._scheduled or received - self._ended < self._reads_apart_s:
+            self._alone = 0
+        if self._alone < ALONE_STEPS:
+            self.soon()
+        else:
+            self._scheduled = True
+            self._begun = received
             self._end()
 
     def sync(self, sync: Job) -> None:
@@ -205,30 +220,13 @@ class LoopStep:
             except Exception as error:  # the others have their answers all the same
                 events.emit(events.REQUEST_FAILED, error=error)
                 connection.abort()
-        ended = monotonic()
-        self.steps.observe(ended - began)
+        self._ended = ended = monotonic()
+        self._alone += 1
+        self.steps.note(ended - began)
         took = ended - begun
-        self.turns.observe(took)
+        self.turns.note(took)
         if took > LONG_STEP_S:
-            self.note("a turn", took)
-
-    def note(self, what: str, seconds: float) -> None:
-        """Something held the loop for so long."""
-        if seconds > LONG_STEP_S:
-            self.long_turns.value += 1
-            if seconds > LATE_STEP_S:
-                self._say_late(what, seconds)
-
-    def _say_late(self, what: str, seconds: float) -> None:
-        """A busy machine makes many steps late: one line a minute has the longest, and how many there were."""
-        self._late.append((seconds, what))
-        now = monotonic()
-        if now < self._late_again:
-            return
-        longest, its = max(self._late)
-        events.emit(events.LOOP_LATE, what=its, seconds=f"{longest:.3f}", steps=len(self._late))
-        self._late.clear()
-        self._late_again = now + LATE_LINES_S
+            self.late.note("a turn", took)
 
     def _synced(self, sync: Job, error: StorageError | None) -> None:
         broker = self._broker
@@ -296,7 +294,8 @@ class LoopStep:
                 self._failed(error)
             if broker.reconciler:
                 self._on_behind()
-        self.note("maintenance", loop.time() - begun)
+        self._settle()
+        self.late.note("maintenance", loop.time() - begun)
         busy = broker is not None and broker.maintaining
         again = loop.time() + (MAINTENANCE_RETRY_S if busy else MAINTENANCE_S)
         self._maintenance = loop.call_at(again, self._maintain, again)

@@ -33,8 +33,10 @@ class Runtime:
         *,
         syncer: Callable[[asyncio.AbstractEventLoop, Histogram], Syncing],
         on_fatal: Callable[[Exception], None],
+        reads_apart_s: float,
     ) -> None:
-        """`syncer` makes what calls fsync; `on_fatal` hears of an error after which the node must stop."""
+        """`syncer` makes what calls fsync; `on_fatal` hears of an error after which the node must stop;
+        `reads_apart_s`: see `net.platform`."""
         self.config = config
         self.node_id = config.node_id
         self.loop = loop
@@ -44,7 +46,9 @@ class Runtime:
         self.tasks = Tasks(loop, on_fatal)
         self.receive_buffer = ReceiveBuffer()
         """Where all connections receive."""
-        self.step = LoopStep(loop, clock, self.metrics, self.receive_buffer, syncer, on_fatal)
+        self.step = LoopStep(
+            loop, clock, self.metrics, self.receive_buffer, syncer, on_fatal, reads_apart_s=reads_apart_s
+        )
 
     def __repr__(self) -> str:
         return f"<Runtime node={self.node_id}>"

@@ -76,8 +76,8 @@ class FastPath(Protocol):
         """Serve the frame data[position:end] if it is like an earlier one."""
         ...
 
-    def end_of_read(self) -> None:
-        """Every frame of one read was handed on."""
+    def end_of_read(self) -> bool:
+        """Every frame of one read was handed on.  Returns whether the loop step has to end because of them."""
         ...
 
 
@@ -202,15 +202,15 @@ class Connection(asyncio.BufferedProtocol):
                 receiving.keep(lent[used:total])
             if keep:
                 receive_buffer.keep(used)
-        if self.fast_path is not None:
-            self.fast_path.end_of_read()
+        if self.fast_path is not None and self.fast_path.end_of_read():
+            self._network.step.end_of_read(self.last_active)
         if not self._paused and not self._closing:
             if receiving.buffer is not None and receiving.full:
                 self._wait_for_memory()
             elif self._yields:
                 self._pause()
                 self.look_again()
-            elif self._line_is_full():
+            elif (self.line or self.send_queue.pending) and self._line_is_full():
                 self._pause()
             elif receiving.buffer is None and receiving.account.exhausted:  # (its buffer is counted already)
                 self._wait_for_memory()
@@ -220,7 +220,8 @@ class Connection(asyncio.BufferedProtocol):
     def _forget_fast_path(self) -> None:
         """The client is somebody else from now on (a login): what it was seen to send is looked at anew."""
         if self.fast_path is not None:
-            self.fast_path.end_of_read()
+            if self.fast_path.end_of_read():
+                self._network.step.soon()
             self.fast_path = None
 
     def _take_frames(self, data: memoryview, total: int) -> tuple[int, bool]:
@@ -235,7 +236,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._refuse_frame(bytes(data[position : min(total, position + 64)]), size)
                 return total, keep
             end = position + 4 + size
-            if end > total or self._line_is_full() or self._unmute is not None:
+            busy = self.line or self.send_queue.pending
+            if end > total or self._unmute is not None or (busy and self._line_is_full()):
                 break
             if not until and total - end >= 4:
                 until = clock() + SHARE_OF_STEP_S
@@ -375,10 +377,8 @@ class Connection(asyncio.BufferedProtocol):
     # -- pausing --
 
     def _line_is_full(self) -> bool:
-        limits = self._network.limits
-        return (
-            len(self.line) + self.more >= limits.max_pipelined or self.send_queue.pending > limits.max_unsent
-        )
+        limits, unanswered = self._network.limits, len(self.line) + self.more
+        return unanswered >= limits.max_pipelined or self.send_queue.pending > limits.max_unsent
 
     def _pause(self) -> None:
         if not self._paused:
@@ -433,8 +433,8 @@ class Connection(asyncio.BufferedProtocol):
             waiting = memoryview(bytearray(receiving.rest))
             receiving.set_rest(b"")
             used, _ = self._take_frames(waiting, len(waiting))
-            if self.fast_path is not None:
-                self.fast_path.end_of_read()
+            if self.fast_path is not None and self.fast_path.end_of_read():
+                self._network.step.soon()
             if self._closing:
                 return
             if used:

@@ -101,8 +101,8 @@ class ConsumerFastPath:
                 return True
             route.finished(context, handled, handled)
         else:
-            route.handled_s.observe(handled - received)
-            route.total_s.observe(handled - received)
+            route.handled_s.note(handled - received)
+            route.total_s.note(handled - received)
         parts: list[Any] = []
         queue = connection.send_queue
         queue.add(parts, write_consumer_answer(parts, correlation_id, learned.version, answer))
@@ -126,14 +126,15 @@ class ConsumerFastPath:
         if self._broker.touched or not network.step.looks_at(answer.deadline):
             network.step.soon()
 
-    def end_of_read(self) -> None:
-        """Send what was answered."""
+    def end_of_read(self) -> bool:
+        """Send what was answered; the step need not end for that."""
         if self._answered:
             self._answered = False
             queue = self._connection.send_queue
             queue.flush()
             if queue.pending:
                 self._connection.look_again()
+        return False
 
     def __repr__(self) -> str:
         return f"<ConsumerFastPath {self._known and self._known[0]!r}>"

@@ -32,7 +32,7 @@ __all__ = ["FetchFastPath"]
 class FetchFastPath:
     """What the follower on one connection was seen to send.  `take` is the fast path."""
 
-    __slots__ = ("_broker", "_clock", "_known", "connection", "network", "route")
+    __slots__ = ("_broker", "_clock", "_ends_step", "_known", "connection", "network", "route")
     unwritten = False
     """No bytes of a fetch are needed once it was taken in."""
 
@@ -40,6 +40,8 @@ class FetchFastPath:
         self.network = network
         self._clock = network.runtime.clock
         self._broker = broker
+        self._ends_step = False
+        """Whether a fetch of this read lets somebody go on, or is answered."""
         self.connection = connection
         self.route = route
         self._known: tuple[FetchShape, FollowerFetches, RequestContext] | None = None
@@ -82,9 +84,9 @@ class FetchFastPath:
                 answer.on_done = place.complete
             connection.line.append(place)
             if self._broker.touched or not network.step.looks_at(answer.deadline):
-                network.step.soon()
+                self._ends_step = True
             return True
-        network.step.soon()
+        self._ends_step = True
         place.response, place.done = answer, True
         if connection.line:
             connection.line.append(place)
@@ -92,8 +94,10 @@ class FetchFastPath:
             place.send(place.handled)
         return True
 
-    def end_of_read(self) -> None:
+    def end_of_read(self) -> bool:
         """Nothing is counted by the read."""
+        ends, self._ends_step = self._ends_step, False
+        return ends
 
     def __repr__(self) -> str:
         return f"<FetchFastPath {self._known and self._known[0]!r}>"
@@ -163,8 +167,8 @@ class _FetchPlace(PlainWaiting):
         if connection.send_queue.pending > SENT_AT_ONCE_BYTES:
             connection.send_queue.flush()
         connection.look_again()
-        route.handled_s.observe(self.handled - received)
-        route.total_s.observe(now - received)
+        route.handled_s.note(self.handled - received)
+        route.total_s.note(now - received)
         return True
 
     def _context(self) -> RequestContext:

@@ -11,9 +11,12 @@ import socket
 from collections.abc import Callable, Sequence
 from time import monotonic
 
+from barnabas.config import Config
 from barnabas.log.storage.sync import Job
 from barnabas.model import Endpoint
+from barnabas.ports import Clock, Randomness
 from barnabas.server.loop.memory import Account
+from barnabas.server.loop.runtime import Runtime
 from barnabas.server.loop.sync_threads import Stepwise, Syncer, Syncing, run_aside, run_together
 from barnabas.server.net.bind import bind
 from barnabas.server.net.send_queue import SendQueue
@@ -29,10 +32,31 @@ class Platform:
 
     slice_steps = 1 << 30
     """Steps of applying metadata in a loop step, whatever time they take (`replication.applier`)."""
+    reads_apart_s = 15e-6
+    """A read that begins sooner (seconds) after the end of a loop step has waited for it (`loop.loop_step`)."""
 
     def monotonic(self) -> float:
         """Seconds, for decisions inside a loop step; where time is virtual it stands still there."""
         return monotonic()
+
+    def runtime(
+        self,
+        config: Config,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        random: Randomness,
+        on_fatal: Callable[[Exception], None],
+    ) -> Runtime:
+        """What all parts of a node work with; `on_fatal` hears of an error after which it must stop."""
+        return Runtime(
+            config,
+            loop,
+            clock,
+            random,
+            syncer=self.syncer,
+            on_fatal=on_fatal,
+            reads_apart_s=self.reads_apart_s,
+        )
 
     def bind(self, endpoint: Endpoint) -> socket.socket:
         """A socket bound to `endpoint` (not listening yet).  Raises ConfigError with the next step."""

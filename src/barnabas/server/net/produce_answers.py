@@ -236,17 +236,16 @@ class SeveralReply:
 _Single = tuple["Batches", ProduceTemplate, int, Offset, int]
 
 
-class ProduceRun:
+class ProduceRun(Waiting):
     """The place in the line of neighbouring requests of one read that the fast path served.
 
     `replies` leave in their order; that to a request for one partition is (batches, template, correlation id, base
     offset, append time), so that it costs least.  `open` counts the batches that are not done, and `awaited` are
-    those that the next reply waits for.
+    those that the next reply waits for.  It waits in the purgatory while some of them are not done.
     """
 
     __slots__ = (
         "_next",
-        "_parked",
         "awaited",
         "batches",
         "fast_path",
@@ -258,6 +257,7 @@ class ProduceRun:
     )
 
     def __init__(self, fast_path: Producing, received: float, timeout_s: float) -> None:
+        super().__init__(received + timeout_s)
         self.fast_path = fast_path
         self.received = received
         self.timeout_s = timeout_s
@@ -267,7 +267,6 @@ class ProduceRun:
         self.open = 0
         self.awaited: Batches | None = None
         self._next = 0
-        self._parked: _Parked | None = None
 
     def send(self, now: float) -> bool:
         """Its turn has come: send the answers that are there, up to the first that is not.
@@ -320,16 +319,14 @@ class ProduceRun:
 
     def park(self) -> None:
         """It takes longer than this loop step: from now on the timeout of its requests counts."""
-        if self._parked is None:
-            self._parked = _Parked(self.received + self.timeout_s, self)
-            self.fast_path.broker.purgatory.add(self._parked, force=True)
+        if self.bucket is None:
+            self.fast_path.broker.purgatory.add(self, force=True)
 
     def _unpark(self) -> None:
-        if self._parked is not None:
-            self._parked.cancel()
-            self._parked = None
+        if self.bucket is not None:
+            self.bucket.purgatory.remove(self)
 
-    def expired(self) -> None:
+    def expired(self, now: Now) -> None:
         """Its time is over."""
         for batches in list(self.batches):
             if not batches.done:
@@ -385,20 +382,3 @@ class Batches(Acknowledgement):
 
     def __repr__(self) -> str:
         return f"<Batches {self.partition.topic}-{self.partition.index} up to {self.end}>"
-
-
-class _Parked(Waiting):
-    """The deadline of a run that is not done by the end of its step."""
-
-    __slots__ = ("run",)
-
-    def __init__(self, deadline: float, run: ProduceRun) -> None:
-        super().__init__(deadline)
-        self.run: ProduceRun | None = run
-
-    def release(self) -> None:
-        self.run = None  # it points back here: leave no circle for the garbage collector
-
-    def expired(self, now: Now) -> None:
-        if (run := self.run) is not None:
-            run.expired()

@@ -259,7 +259,6 @@ class ProduceFastPath:
         if run is None or not line or line[-1] is not run or run.timeout_s != timeout_s:
             run = self._run = ProduceRun(self, self._received, timeout_s)
             line.append(run)
-            self._network.step.soon()
         else:
             self.connection.more += 1
         return run
@@ -299,8 +298,9 @@ class ProduceFastPath:
                     return template
         return None
 
-    def end_of_read(self) -> None:
+    def end_of_read(self) -> bool:
         """Count what `take` served of one read, as the slow path counts each request."""
+        run, self._run = self._run, None
         if taken := self._taken:
             traffic = self._traffic
             traffic.messages_in.value += self._records
@@ -308,15 +308,19 @@ class ProduceFastPath:
             self._taken = self._records = self._bytes = 0
             self._network.request_ids += taken
             self.route.requests.value += taken
-            if self._run is not None:
-                self._run.handled = (monotonic() - self._received) / taken
-                self._run = None
+            if run is not None:
+                run.handled = (monotonic() - self._received) / taken
+        return run is not None
 
     def answered(self, count: int, handled: float, spent: float) -> None:
         """Requests of one read were answered: seconds in the handler for each, and from arrival to answer."""
         route = self.route
-        route.handled_s.observe(handled, count)
-        route.total_s.observe(spent, count)
+        if count == 1:
+            route.handled_s.note(handled)
+            route.total_s.note(spent)
+        else:
+            route.handled_s.observe(handled, count)
+            route.total_s.observe(spent, count)
         if spent > route.slow_s:
             client = f"{self.connection.client.host}:{self.connection.client.port}"
             waited = f"{spent * 1000:.1f}"

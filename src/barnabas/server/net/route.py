@@ -101,8 +101,8 @@ class Route:
     def finished(self, context: RequestContext, handled: float, done: float) -> None:
         """A request was answered: count it, and say so if it was slow (long polls may wait as they like)."""
         received = context.received
-        self.handled_s.observe(handled - received)
-        self.total_s.observe(done - received)
+        self.handled_s.note(handled - received)
+        self.total_s.note(done - received)
         spent = handled - received if self.row.waits else done - received
         if spent > self.slow_s:
             events.emit(

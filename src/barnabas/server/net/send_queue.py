@@ -168,9 +168,10 @@ class SendQueue:
     def _send_all_gathered(self) -> None:
         """Send all parts in one call, none of which is large; what the socket does not take stays."""
         parts, skip = self._parts, self._sent_of_first
-        gathered = [
-            part if isinstance(part, (bytes, bytearray, memoryview)) else part.read() for part in parts
-        ]
+        gathered: list[Buffer] = []
+        for part in parts:
+            in_memory = isinstance(part, (bytes, bytearray, memoryview))
+            gathered.append(part if in_memory else part.read())  # type: ignore[union-attr, arg-type]
         if skip:
             gathered[0] = memoryview(gathered[0])[skip:]
         sent = self._write(gathered)

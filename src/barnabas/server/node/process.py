@@ -156,9 +156,7 @@ class Node:
     async def _start(self) -> None:
         config, platform = self.config, self._platform
         loop = asyncio.get_running_loop()
-        runtime = self.runtime = Runtime(
-            config, loop, self._clock, self._random, syncer=platform.syncer, on_fatal=self.fail
-        )
+        runtime = self.runtime = platform.runtime(config, loop, self._clock, self._random, self.fail)
         events.emit(events.NODE_STARTING, node=config.node_id, roles=",".join(sorted(config.roles)))
         network = self.network = Network(runtime, platform, self._unreadable)
         connections = self.connections = Connections(config, runtime.metrics)
@@ -255,7 +253,7 @@ class Node:
             clock=self._clock,
             random=self._random,
             on_fatal=self.fail,
-            on_step=lambda seconds: runtime.step.note("the quorum", seconds),
+            on_step=lambda seconds: runtime.step.late.note("the quorum", seconds),
             clean=home.metadata.was_clean,
             steps=min(STEPS, self._platform.slice_steps),
         )

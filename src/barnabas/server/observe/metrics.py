@@ -8,6 +8,7 @@ of that is imported before.  Rates are left to whoever reads: a counter only eve
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 
@@ -48,22 +49,54 @@ class Gauge(Metric):
 
 
 class Histogram(Metric):
-    """Durations in seconds, counted by bucket."""
+    """Durations in seconds, counted by bucket.
 
-    __slots__ = ("counts", "highest", "total")
+    `note` is for paths that cannot spare the time: it keeps a duration, which is counted when somebody reads, or
+    at the next `settle`.
+    """
+
+    __slots__ = ("_counts", "_highest", "_noted", "_total", "note")
 
     def __init__(self, name: str, help: str) -> None:  # noqa: A002
         super().__init__(name, help)
-        self.counts = [0] * (len(BOUNDS) + 1)
-        self.total = 0.0
-        self.highest = 0.0
+        self._counts = [0] * (len(BOUNDS) + 1)
+        self._total = 0.0
+        self._highest = 0.0
+        self._noted = array("d")
+        self.note: Callable[[float], None] = self._noted.append
 
     def observe(self, seconds: float, count: int = 1) -> None:
         """Count a duration, `count` times."""
-        self.counts[bisect_left(BOUNDS, seconds)] += count
-        self.total += seconds * count
-        if seconds > self.highest:
-            self.highest = seconds
+        self._counts[bisect_left(BOUNDS, seconds)] += count
+        self._total += seconds * count
+        if seconds > self._highest:
+            self._highest = seconds
+
+    def settle(self) -> None:
+        """Count what was noted."""
+        noted = self._noted
+        if noted:
+            for seconds in noted:
+                self.observe(seconds)
+            del noted[:]
+
+    @property
+    def counts(self) -> list[int]:
+        """How many durations each bucket has, the last one those above all bounds."""
+        self.settle()
+        return self._counts
+
+    @property
+    def total(self) -> float:
+        """The sum of all durations."""
+        self.settle()
+        return self._total
+
+    @property
+    def highest(self) -> float:
+        """The longest duration."""
+        self.settle()
+        return self._highest
 
     @property
     def count(self) -> int:
@@ -124,6 +157,12 @@ class Metrics:
             found = self._metrics[name] = Histogram(name, help)
         assert isinstance(found, Histogram), name
         return found
+
+    def settle(self) -> None:
+        """Count what histograms have noted.  Call it every second or so, for they keep all of it."""
+        for metric in self._metrics.values():
+            if isinstance(metric, Histogram):
+                metric.settle()
 
     def collect(self, collector: Callable[[], Iterator[Metric]]) -> None:
         """Have `collector` called at each reading for metrics that come and go."""

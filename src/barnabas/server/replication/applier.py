@@ -127,7 +127,7 @@ class Applier:
                 break
         reconciler.tell()
         self._pause = now.mono - begun
-        runtime.step.note("metadata", self._pause)
+        runtime.step.late.note("metadata", self._pause)
         runtime.step.soon()
         if reconciler.ready:
             return False

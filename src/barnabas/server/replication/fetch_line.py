@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from barnabas.client.connection import Reader, RequestTimedOut, Response
 from barnabas.errors import BarnabasError, WireError
-from barnabas.model import Now
 from barnabas.server.loop.runtime import Runtime
 from barnabas.wire.codec.message import Message
 from barnabas.wire.frame import RequestHeader, write_request
@@ -135,7 +134,7 @@ class FetchLine:
     def begin(self, request: FetchRequest | ListOffsetsRequest) -> None:
         """Ask this first."""
         runtime = self._runtime
-        self._answer_by = runtime.clock.now().mono + self._limit
+        self._answer_by = runtime.loop.time() + self._limit
         self._watchdog = runtime.loop.call_later(self._limit, self._watch)
         self._ask(request)
 
@@ -146,13 +145,12 @@ class FetchLine:
         if self._connection.closed:
             self.over.set_result(None)  # the next connection begins with what is to be asked then
             return
-        now = self._runtime.clock.now()
         if (learned := self._learned) is not None and (rows := self._follower.next_rows()) is not None:
-            self._ask_like(learned, rows, now)
+            self._ask_like(learned, rows)
             return
-        request = self._follower.next_request(now)
+        request = self._follower.next_request(self._runtime.clock.now())
         if request is not None:
-            self._answer_by = now.mono + self._limit
+            self._answer_by = self._runtime.loop.time() + self._limit
             self._ask(request)
         else:
             self._look_later(self.look)
@@ -188,14 +186,14 @@ class FetchLine:
         except WireError:
             return None
 
-    def _ask_like(self, learned: _Learned, rows: list[FetchedRow], now: Now) -> None:
+    def _ask_like(self, learned: _Learned, rows: list[FetchedRow]) -> None:
         """Ask as the last time, but from these positions on."""
         if self._look_at is not None:  # (no partition rests)
             self._look_at.cancel()
             self._look_at = None
         connection, epoch = self._connection, self._follower.session_epoch
         self._request = learned.request
-        self._answer_by = now.mono + self._limit
+        self._answer_by = self._runtime.loop.time() + self._limit
         self.parked = True
         try:
             frame = learned.shape.write(connection.next_correlation_id, epoch, rows)
@@ -235,12 +233,13 @@ class FetchLine:
             return
         self._request = None
         runtime.step.end_now()
-        self.look()
+        if self._request is None:  # (the end of the step asks where our log has all of it)
+            self.look()
 
     def _watch(self) -> None:
         """Whether the leader keeps the request under way for too long."""
         runtime = self._runtime
-        left = self._answer_by - runtime.clock.now().mono
+        left = self._answer_by - runtime.loop.time()
         if self._request is None:
             left = self._limit
         if left > 0:

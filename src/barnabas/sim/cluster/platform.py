@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
 from barnabas.errors import StorageError
@@ -82,6 +83,7 @@ class VirtualPlatform(Platform):
     __slots__ = ("disk", "host", "loop")
 
     slice_steps = 2  # so that what happens between two slices happens here too
+    reads_apart_s = inf  # no decision depends on real time: loop steps end when the loop says so
 
     def __init__(self, host: Host, loop: VirtualLoop, disk: SlowDisk) -> None:
         self.host = host
