@@ -372,7 +372,7 @@ def test_a_copy_that_rests_while_records_are_deleted_up_to_the_middle_of_a_batch
     node.broker.moves.alter(T, "/two", node.now)
     while not node.outside.assigned:
         settle(node, answering=False, rounds=1)
-    (move,) = node.broker.moves._moves.values()
+    (move,) = node.broker.moves.under_way.values()
     move.rest_until = node.mono + 5  # its disk was full
     node.append(batch("x", "y", "z"))
     partition(node).delete_records(2)

@@ -37,12 +37,12 @@ class MakeLogs:
 class NewLogs:
     """What is to be made, and what a thread makes now: one job at a time, syncs need the threads too."""
 
-    __slots__ = ("_doing", "_known", "_waiting", "aside")
+    __slots__ = ("_doing", "_known", "aside", "waiting")
 
     def __init__(self) -> None:
         self.aside = False
         """Whether threads make them.  Else they are made at once, for whoever has none."""
-        self._waiting: OrderedDict[TopicPartition, tuple[LogDirectory, Making]] = OrderedDict()
+        self.waiting: OrderedDict[TopicPartition, tuple[LogDirectory, Making]] = OrderedDict()
         self._known: set[TopicPartition] = set()
         self._doing: MakeLogs | None = None
 
@@ -56,24 +56,24 @@ class NewLogs:
         return iter(self._known)
 
     def __repr__(self) -> str:
-        return f"<NewLogs waiting={len(self._waiting)} of {len(self._known)}>"
+        return f"<NewLogs waiting={len(self.waiting)} of {len(self._known)}>"
 
     def add(self, directory: LogDirectory, making: Making) -> None:
         """Have it made."""
-        self._waiting[making.topic_partition] = directory, making
+        self.waiting[making.topic_partition] = directory, making
         self._known.add(making.topic_partition)
 
     def hasten(self, tp: TopicPartition) -> None:
         """Somebody asks for it: it is made next."""
-        if tp in self._waiting:
-            self._waiting.move_to_end(tp, last=False)
+        if tp in self.waiting:
+            self.waiting.move_to_end(tp, last=False)
 
     def next_job(self) -> MakeLogs | None:
         """What a thread should make now; hand it back to `returned`."""
-        if self._doing is not None or not self._waiting:
+        if self._doing is not None or not self.waiting:
             return None
-        count = min(LOGS_PER_JOB, len(self._waiting))
-        self._doing = MakeLogs([self._waiting.popitem(last=False)[1] for _ in range(count)])
+        count = min(LOGS_PER_JOB, len(self.waiting))
+        self._doing = MakeLogs([self.waiting.popitem(last=False)[1] for _ in range(count)])
         return self._doing
 
     def returned(self, job: MakeLogs) -> None:

@@ -101,6 +101,7 @@ class FetchPosition:
         "place",
         "replica_log_start",
         "session",
+        "still",
         "topic",
     )
 
@@ -118,6 +119,8 @@ class FetchPosition:
         self.high_watermark: Offset = -1
         self.log_start: Offset = -1
         self.partition: Partition | None = None
+        self.still = False
+        """Whether the last look found nothing to say: a second such look lets it rest (`follower_fetch`)."""
         self._progress: ReplicaProgress | None = None
         """While a follower's position is at rest: what its leader knows of it."""
 
@@ -140,7 +143,8 @@ class FetchPosition:
         """This moved in its partition: look at it with the next fetch.  Returns the one to wake."""
         session = self.session
         if what & session.looks_at:
-            session.note(self)
+            if self not in session._marked:
+                session.note(self)
             if what & session.wakes_for:
                 return session.parked
         return None
@@ -320,7 +324,7 @@ class FetchSession:
     def move_to_end(self, positions: Iterable[FetchPosition]) -> None:
         """Put these last: they got records, so the others come first next time."""
         for position in positions:
-            self._last(position)
+            self._places = position.place = self._places + 1
 
     def _last(self, position: FetchPosition) -> None:
         self._places += 1

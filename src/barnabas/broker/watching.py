@@ -53,10 +53,10 @@ class Watcher(Protocol):
 class Watchers:
     """Those of one partition, in the order in which they came."""
 
-    __slots__ = ("_all", "reported", "watched_for")
+    __slots__ = ("every", "reported", "watched_for")
 
     def __init__(self) -> None:
-        self._all: dict[Watcher, None] = {}
+        self.every: dict[Watcher, None] = {}
         self.watched_for = 0
         """What concerns at least one of them (or concerned one that left)."""
         self.reported = False
@@ -64,19 +64,19 @@ class Watchers:
 
     def add(self, watcher: Watcher) -> None:
         """Tell it from now on what moves."""
-        self._all[watcher] = None
+        self.every[watcher] = None
         self.watched_for |= watcher.watches_for
 
     def discard(self, watcher: Watcher) -> None:
         """Tell it no longer."""
-        if self._all.pop(watcher, self) is None and not self._all:
+        if self.every.pop(watcher, self) is None and not self.every:
             self.watched_for = 0
 
     def __iter__(self) -> Iterator[Watcher]:
-        return iter(self._all)
+        return iter(self.every)
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self.every)
 
     def __repr__(self) -> str:
-        return f"<Watchers {len(self._all)}>"
+        return f"<Watchers {len(self.every)}>"

@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+_new = tuple.__new__  # what NamedTuple's constructor calls, without its keywords
 Reader = Callable[[Buffer, int], Any]
 """Reads a whole frame (without its length) as the answer with this correlation id; None: the decoder shall."""
 API_VERSIONS = 18
@@ -103,12 +104,12 @@ class Connection:
         "_asked",
         "_bytes_in",
         "_expected",
-        "_next",
         "_requests",
         "client_id",
         "finalized",
         "frames",
         "max_frame",
+        "next_correlation_id",
         "versions",
     )
 
@@ -125,7 +126,8 @@ class Connection:
         self._expected: deque[tuple[int, type[Message], int, Reader | None]] = deque()
         self.frames = FrameReader(max_frame, memory)
         self._asked = 0
-        self._next = 0
+        self.next_correlation_id = 0
+        """What the next request will carry."""
         self._requests = 0
         self._bytes_in = 0
 
@@ -207,8 +209,8 @@ class Connection:
         key = request.KEY
         if key is None:
             raise WireError(f"{request.NAME} is no request")
-        correlation_id = self._next
-        self._next = (self._next + 1) & 0x7FFFFFFF
+        correlation_id = self.next_correlation_id
+        self.next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         header = RequestHeader(key, version, correlation_id, self.client_id)
         parts = [
             part if isinstance(part, bytes | bytearray | memoryview) else part.read()
@@ -219,22 +221,17 @@ class Connection:
             self._expected.append((correlation_id, response_class(key), version, None))
         return Sent(correlation_id, parts, silent)
 
-    @property
-    def next_correlation_id(self) -> int:
-        """`connection.next_correlation_id`: what the next request will carry."""
-        return self._next
-
     def send_frame(self, frame: bytes, request: type[Message], version: int, read: Reader) -> Sent:
         """`connection.send_frame(frame, FetchRequest, 17, read)`: a request in bytes, its length included.
 
         It carries `next_correlation_id`.  Its answer is what `read` makes of the frame; None: it is decoded.
         """
         assert request.KEY is not None
-        correlation_id = self._next
-        self._next = (self._next + 1) & 0x7FFFFFFF
+        correlation_id = self.next_correlation_id
+        self.next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         self._requests += 1
         self._expected.append((correlation_id, response_class(request.KEY), version, read))
-        return Sent(correlation_id, [frame], False)
+        return _new(Sent, (correlation_id, [frame], False))
 
     def frame_size(self, prefix: Buffer) -> int:
         """`connection.frame_size(four_bytes)` -> bytes to follow; WireError when that cannot be an answer."""
@@ -251,7 +248,7 @@ class Connection:
         self._bytes_in += len(frame) + 4
         if read is not None and (plain := read(frame, correlation_id)) is not None:
             self._expected.popleft()
-            return Response(correlation_id, plain, version)
+            return _new(Response, (correlation_id, plain, version))
         key = message.KEY
         assert key is not None
         got, position = read_response_header(frame, key, version)

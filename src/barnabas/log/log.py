@@ -122,7 +122,10 @@ class Log(LogState):
 
     @property
     def acknowledged_end_offset(self) -> Offset:
-        """Up to here an append counts as done: the durable end, or the written end in page-cache mode."""
+        """Up to here an append counts as done: the durable end, or the written end in page-cache mode.
+
+        (Where each record passes, the second is asked for without this call.)
+        """
         return self.written_end_offset if self.page_cache else self.durable_end_offset
 
     # --- appending ----------------------------------------------------------------------------------------
@@ -196,10 +199,10 @@ class Log(LogState):
             return None
         for batch, header in taken:
             self._append_replica(batch, header, now)
-        return Appended(taken[0][1].base_offset, self.log_end_offset - 1)
+        return tuple.__new__(Appended, (taken[0][1].base_offset, self.log_end_offset - 1))
 
     def _append_replica(self, batch: memoryview, header: BatchHeader, now: Now) -> None:
-        last = header.last_offset
+        last = header.base_offset + header.last_offset_delta
         segment = self.active
         if segment.must_roll(last, header.max_timestamp, len(batch), now.wall_ms):
             self._roll(self.log_end_offset, now)

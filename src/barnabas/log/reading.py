@@ -71,15 +71,15 @@ def just_written(log: LogState, offset: Offset, max_bytes: int, end: Offset) -> 
     """What `Log.read` would read, if that is what the last write wrote and kept."""
     if (fresh := log.active.fresh) is None:
         return None
-    begin, stop, batches = fresh
+    begin, stop, written = fresh
     if begin != offset or not stop == end == log.written_end_offset:
         return None
-    if sum(map(len, batches)) > min(max_bytes, _SMALL_BYTES):
-        return None
-    if len(batches) > 1 or not isinstance(batches[0], bytes):
-        batches = [b"".join(batches)]  # once for all who read it
-        log.active.fresh = begin, stop, batches
-    return bytes(batches[0])
+    if not isinstance(written, bytes):
+        if sum(map(len, written)) > _SMALL_BYTES:
+            return None
+        written = b"".join(written)  # once for all who read it
+        log.active.fresh = begin, stop, written
+    return written if len(written) <= max_bytes else None
 
 
 def _up_to_damage(log: LogState, offset: Offset, end: Offset) -> Offset:

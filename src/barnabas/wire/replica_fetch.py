@@ -56,6 +56,9 @@ _one_answer = Struct(">iixihiB16sBihqqqBi")
 """An answer of one partition up to the length of its records: `_HEAD`, counts and topic id, `_ANSWER_ROW`."""
 _one_told = Struct(">iBihiB16sBihqqqBi")
 """The same, behind its length."""
+_JOINED_BYTES = 4096
+"""Up to so many bytes of records are copied between the rest of an answer: one part costs less than three."""
+_new = tuple.__new__  # what NamedTuple's constructor calls, without its keywords
 _ONE_END = b"\0\0\0"
 """No tags of the partition, the topic and the answer."""
 
@@ -129,8 +132,8 @@ class FetchShape:
             return None
         if head != self._head or middle != self._middle or tail != self._tail:
             return None
-        row = FetchedRow(topic_id, index, leader_epoch, offset, last_epoch, start, size)
-        return PlainFetch(correlation, epoch, [row])
+        row = _new(FetchedRow, (topic_id, index, leader_epoch, offset, last_epoch, start, size))
+        return _new(PlainFetch, (correlation, epoch, [row]))
 
     def write(self, correlation_id: int, session_epoch: int, rows: list[FetchedRow]) -> bytes:
         """The whole frame, its length included, of the fetch that differs in these."""
@@ -240,7 +243,9 @@ def _write_one_answer(
     size = _one_answer.size + len(counted) + length + len(_ONE_END)
     begin = size - 4, correlation_id, 0, 0, session_id, _ONE, topic_id, _ONE
     head = _one_answer.pack(*begin, index, 0, high_watermark, stable, start, 0, -1)
-    if length:
+    if isinstance(records, bytes) and length <= _JOINED_BYTES:
+        parts.append(b"".join((head, counted, records, _ONE_END)))
+    elif length:
         parts += (head + counted, records, _ONE_END)
     else:
         parts.append(head + counted + _ONE_END)
@@ -304,7 +309,7 @@ def _read_one_answer(view: memoryview, correlation_id: int, session_id: int) -> 
     if tags or throttled or failed or error or aborted > 1 or replica != _NO_SUCH_REPLICA:
         return None
     size, at = read_uvarint(view, _one_told.size)
-    end = at + max(size - 1, 0)
+    end = at + size - 1 if size else at
     if view[end:] != _ONE_END:
         return None
-    return ToldRow(topic_id, index, high_watermark, start, view[at:end])
+    return _new(ToldRow, (topic_id, index, high_watermark, start, view[at:end]))

@@ -32,26 +32,21 @@ class Acknowledgement:
 class AcknowledgementQueue:
     """The open acknowledgements of one partition."""
 
-    __slots__ = ("_everywhere", "_fresh", "_here", "_purging")
+    __slots__ = ("_everywhere", "_fresh", "_here", "purging")
 
     def __init__(self) -> None:
         self._fresh: list[Acknowledgement] = []
         """Of this loop step."""
         self._everywhere: dict[Acknowledgement, None] = {}
         self._here: dict[Acknowledgement, None] = {}
-        self._purging: dict[Acknowledgement, None] = {}
+        self.purging: dict[Acknowledgement, None] = {}
         """Of DeleteRecords: they wait for the log start of every replica."""
 
     def __len__(self) -> int:
-        return len(self._fresh) + len(self._everywhere) + len(self._here) + len(self._purging)
+        return len(self._fresh) + len(self._everywhere) + len(self._here) + len(self.purging)
 
     def __repr__(self) -> str:
         return f"<AcknowledgementQueue {len(self)}>"
-
-    @property
-    def purging(self) -> bool:
-        """Whether some wait for the log start of every replica."""
-        return bool(self._purging)
 
     def add(self, acknowledgement: Acknowledgement) -> None:
         """A batch was appended in this loop step."""
@@ -59,20 +54,20 @@ class AcknowledgementQueue:
 
     def add_purging(self, acknowledgement: Acknowledgement) -> None:
         """The log start was raised."""
-        self._purging[acknowledgement] = None
+        self.purging[acknowledgement] = None
 
     def forget(self, acknowledgement: Acknowledgement) -> None:
         """It does not wait any longer."""
         self._everywhere.pop(acknowledgement, None)
         self._here.pop(acknowledgement, None)
-        self._purging.pop(acknowledgement, None)
+        self.purging.pop(acknowledgement, None)
 
     def dismiss(self, error: ErrorCode) -> None:
         """Settle all of them with this error."""
-        waiting = [*self._everywhere, *self._here, *self._purging, *self._fresh]
+        waiting = [*self._everywhere, *self._here, *self.purging, *self._fresh]
         self._everywhere.clear()
         self._here.clear()
-        self._purging.clear()
+        self.purging.clear()
         self._fresh.clear()
         for acknowledgement in waiting:
             acknowledgement.settle(error)
@@ -106,7 +101,7 @@ class AcknowledgementQueue:
 
     def purged(self, low_watermark: Offset) -> None:
         """Every replica starts there or later."""
-        _settle(self._purging, low_watermark, ErrorCode.NONE)
+        _settle(self.purging, low_watermark, ErrorCode.NONE)
 
 
 def _settle(pending: dict[Acknowledgement, None], reached: Offset, error: ErrorCode) -> None:

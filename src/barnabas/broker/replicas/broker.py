@@ -153,6 +153,8 @@ class Broker(HostedPartitions):
             self.verifications,
         )
         """What has deadlines besides the purgatory."""
+        self._givers = self.reconciler.new_logs, self.checks, self.maintenance, self.moves
+        """What gives work for threads."""
 
     # ---- following the metadata --------------------------------------------------------------------------
 
@@ -236,13 +238,13 @@ class Broker(HostedPartitions):
                     partition.write()
                 except StorageError as error:
                     self.storage_failed(partition, error, now)
-            if self.moves:
+            if self.moves.under_way:
                 self.moves.advance(now)
             woken: dict[ParkedFetch, None] = {}
             for partition in partitions:
                 moved, watchers = partition.advance(now), partition.watchers
                 if moved & watchers.watched_for:
-                    for watcher in watchers:
+                    for watcher in watchers.every:
                         if (parked := watcher.moved(moved)) is not None:
                             woken[parked] = None
                 if (job := partition.begin_sync()) is not None:
@@ -253,15 +255,18 @@ class Broker(HostedPartitions):
                 partition.log.active.fresh = None
             if OPEN_FILES.unsynced:
                 self._sync_for_descriptors()
-        if (making := self.reconciler.new_logs.next_job()) is not None:
+        new_logs, checks, maintenance, moves = self._givers  # (most steps ask none of them)
+        if new_logs.waiting and (making := new_logs.next_job()) is not None:
             syncs.append(making)
-        if (check := self.checks.next_slice()) is not None:
+        if checks.in_order and (check := checks.next_slice()) is not None:
             syncs.append(check)
-        if (chore := self.maintenance.next_job()) is not None:
+        if maintenance.waiting and (chore := maintenance.next_job()) is not None:
             syncs.append(chore)
-        if (cleaning := self.maintenance.cleaner.next_piece(now)) is not None:
+        if (cleaner := maintenance.cleaner).running is not None and (
+            cleaning := cleaner.next_piece(now)
+        ) is not None:
             syncs.append(cleaning)
-        if self.moves and (copying := self.moves.next_job(now)) is not None:
+        if moves.under_way and (copying := moves.next_job(now)) is not None:
             syncs.append(copying)
         return syncs
 

@@ -118,12 +118,12 @@ class Moves:
         "_assignments",
         "_broker",
         "_looked_at",
-        "_moves",
         "_rate",
         "_resume_at",
         "_wanted",
         "bytes",
         "moved",
+        "under_way",
         "working",
     )
 
@@ -133,7 +133,7 @@ class Moves:
         self.working: CopyJob | None = None
         """What a thread does now: one thing at a time, syncs need the threads too."""
         self._looked_at = 0.0
-        self._moves: dict[Partition, _Move] = {}
+        self.under_way: dict[Partition, _Move] = {}
         self._wanted: dict[TopicPartition, str] = {}
         self._resume_at = 0.0
         self.moved = self.bytes = 0
@@ -144,7 +144,7 @@ class Moves:
         self._rate = config.int("replica.alter.log.dirs.io.max.bytes.per.second")
 
     def __bool__(self) -> bool:
-        return bool(self._moves)
+        return bool(self.under_way)
 
     # ---- what is asked for -------------------------------------------------------------------------------
 
@@ -170,7 +170,7 @@ class Moves:
             return ErrorCode.REPLICA_NOT_AVAILABLE
         if partition.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        move = self._moves.get(partition)
+        move = self.under_way.get(partition)
         if move is not None and move.target is not target:
             self._give_up(move, now)
             move = None
@@ -188,19 +188,19 @@ class Moves:
         """A partition was opened: if a copy of it was found on disk, its move goes on."""
         tp = TopicPartition(partition.topic, partition.index)
         target = self._broker.logs.future_directory(tp)
-        if target is not None and partition not in self._moves:
+        if target is not None and partition not in self.under_way:
             self._begin(partition, target.futures[tp], target)
 
     def _begin(self, partition: Partition, copy: Log, target: LogDirectory) -> None:
         partition.log.stop_compaction()
         copy.reconfigure(partition.config)
-        self._moves[partition] = _Move(partition, copy, target)
+        self.under_way[partition] = _Move(partition, copy, target)
         partition.touch()
 
     def _give_up(self, move: _Move, now: Now) -> None:
         """Drop the copy and correct what the controller was told: the replica stays, or moves elsewhere."""
         partition = move.partition
-        del self._moves[partition]
+        del self.under_way[partition]
         tp = TopicPartition(partition.topic, partition.index)
         self._broker.guarded(lambda: self._broker.logs.drop_future(tp, now), now)
         self._correct(move)
@@ -215,7 +215,7 @@ class Moves:
 
     def release(self, partition: Partition) -> None:
         """The partition is gone from here, and its copy with it."""
-        if self._moves.pop(partition, None) is not None:
+        if self.under_way.pop(partition, None) is not None:
             self._assignments.forget((partition.topic_id, partition.index))
 
     # ---- copying -----------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ class Moves:
         self._looked_at = now.mono
         if self.working is not None or now.mono < self._resume_at:
             return None
-        for move in list(self._moves.values()):
+        for move in list(self.under_way.values()):
             if now.mono >= move.rest_until and not move.target.full:
                 self.working = self._job(move, now)
                 if self.working is not None:
@@ -234,9 +234,9 @@ class Moves:
 
     def next_deadline(self) -> float | None:
         """When `next_job` has something without anything else happening."""
-        if self.working is not None or not self._moves:
+        if self.working is not None or not self.under_way:
             return None
-        times = [max(self._resume_at, move.rest_until) for move in self._moves.values()]
+        times = [max(self._resume_at, move.rest_until) for move in self.under_way.values()]
         return min((at for at in times if at > self._looked_at), default=None)
 
     def _job(self, move: _Move, now: Now) -> CopyJob | None:
@@ -258,7 +258,7 @@ class Moves:
         move = job.move
         if self.working is job:
             self.working = None
-        if self._moves.get(move.partition) is not move:
+        if self.under_way.get(move.partition) is not move:
             return
         if error is not None:
             self._failed(move, error, now, reading=job.sync is None)
@@ -306,11 +306,11 @@ class Moves:
 
     def advance(self, now: Now) -> None:
         """Everything of this loop step is written: see which copies have caught up."""
-        for partition, move in list(self._moves.items()):
+        for partition, move in list(self.under_way.items()):
             if partition.gone:
                 self.release(partition)
             elif partition.offline or move.target.offline is not None:
-                del self._moves[partition]
+                del self.under_way[partition]
                 self._correct(move)
             elif now.mono >= move.rest_until and (self.working is None or self.working.move is not move):
                 self._advance(move, now)
@@ -358,7 +358,7 @@ class Moves:
 
     def _swap(self, move: _Move, now: Now) -> None:
         partition = move.partition
-        del self._moves[partition]
+        del self.under_way[partition]
         tp = TopicPartition(partition.topic, partition.index)
         try:
             log = self._broker.logs.promote(tp, now)
@@ -374,10 +374,10 @@ class Moves:
         self.moved += 1
 
     def statistics(self) -> MoveStatistics:
-        return MoveStatistics(len(self._moves), self.moved, self.bytes)
+        return MoveStatistics(len(self.under_way), self.moved, self.bytes)
 
     def __repr__(self) -> str:
-        return f"<Moves {len(self._moves)} under way, {self.moved} done>"
+        return f"<Moves {len(self.under_way)} under way, {self.moved} done>"
 
 
 def _put(copy: Log, data: bytes, now: Now) -> None:

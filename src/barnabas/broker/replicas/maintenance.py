@@ -40,9 +40,9 @@ class Maintenance:
         "_retaining",
         "_stopped",
         "_ticking",
-        "_waiting",
         "cleaner",
         "doing",
+        "waiting",
     )
 
     def __init__(
@@ -52,7 +52,7 @@ class Maintenance:
         self._logs = logs
         self._on_retained = on_retained
         self.cleaner = Cleaner(config, logs, host)
-        self._waiting: deque[Removal | CheckpointJob] = deque()
+        self.waiting: deque[Removal | CheckpointJob] = deque()
         self._stopped = False
         self.doing: Removal | CheckpointJob | None = None
         """What a thread does now: one thing at a time, syncs need the threads too."""
@@ -76,10 +76,10 @@ class Maintenance:
         self._due[name] = (-1.0, interval_ms / 1000.0, duty)
 
     def _high_watermarks(self, now: Now) -> None:
-        self._waiting.extend(self._logs.high_watermarks())
+        self.waiting.extend(self._logs.high_watermarks())
 
     def _recovery_points(self, now: Now) -> None:
-        self._waiting.extend(self._logs.recovery_points())
+        self.waiting.extend(self._logs.recovery_points())
 
     def _deleted(self, now: Now) -> None:
         if self._ticking is None:
@@ -95,13 +95,13 @@ class Maintenance:
                 next(ticking)
         except StopIteration as end:
             self._ticking = None
-            self._waiting.extend(end.value)
+            self.waiting.extend(end.value)
 
     def next_job(self) -> Removal | CheckpointJob | None:
         """What a thread should remove or write down now; `done` when it is."""
-        if self.doing is not None or not self._waiting or self._stopped:
+        if self.doing is not None or not self.waiting or self._stopped:
             return None
-        self.doing = self._waiting.popleft()
+        self.doing = self.waiting.popleft()
         return self.doing
 
     def done(self, job: Removal | CheckpointJob) -> None:

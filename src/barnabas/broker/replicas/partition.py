@@ -327,7 +327,7 @@ class Partition:
                 self.followed.advanced(now)
             return STATE
         log, leading = self.log, self.leading
-        here = log.acknowledged_end_offset
+        here = log.written_end_offset if log.page_cache else log.acknowledged_end_offset
         high_watermark = here if not leading.progress else leading.least_end(here, now)
         if high_watermark > self.high_watermark and leading.enough_in_sync:
             self.high_watermark = log.high_watermark = high_watermark
@@ -408,7 +408,8 @@ class Partition:
         if replica is None or -1 < epoch < replica.broker_epoch:
             return False
         moved = offset != replica.log_end or log_start != replica.log_start
-        here, watchers = self.log.acknowledged_end_offset, self.watchers
+        log, watchers = self.log, self.watchers
+        here = log.written_end_offset if log.page_cache else log.acknowledged_end_offset
         if moved:
             watchers.reported = True
         replica.fetched(offset, log_start, here, now, epoch)

@@ -44,7 +44,7 @@ class SyncSchedule:
         holds_records = log.log_start_offset < log.log_end_offset
         if not log.page_cache:
             return holds_records and log.needs_sync
-        if log.rolled_unsynced or (holds_records and log.epochs.dirty) or self._flush_now:
+        if log.unsynced.files or (holds_records and log.epochs.dirty) or self._flush_now:
             self._flush_now = False
             return log.needs_sync
         return False

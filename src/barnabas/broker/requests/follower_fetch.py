@@ -8,7 +8,7 @@ what it is; it would answer the same here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from barnabas.broker.ports import RequestContext
 from barnabas.broker.purgatory import Waiting
@@ -56,18 +56,10 @@ class _PlainReader(FetchReader):
         return PlainAnswer(session.id, topics)
 
 
-class _Read(NamedTuple):
-    """What there is to say of one position."""
-
-    position: FetchPosition
-    high_watermark: Offset
-    stable: Offset
-    log_start: Offset
-    records: LazyBytes | bytes
-    told: bool
-    """Whether the follower knows the offsets."""
-
-
+_new = tuple.__new__  # what NamedTuple's constructor calls, without its keywords
+_Read = tuple["FetchPosition", Offset, Offset, Offset, "LazyBytes | bytes", bool]
+"""What there is to say of a position: high watermark, last stable offset, log start, records, and whether the
+follower knows the offsets."""
 _Well = list[tuple["FetchPosition", "Partition"]]
 
 
@@ -77,7 +69,9 @@ class FollowerFetches:
     __slots__ = (
         "_asker",
         "_context",
+        "_least",
         "_may_replicate",
+        "_most",
         "_request",
         "_version",
         "broker",
@@ -101,6 +95,9 @@ class FollowerFetches:
         self._version = version
         self.wait_s = request.max_wait_ms / 1000.0
         """How long a fetch may wait."""
+        self._most = min(request.max_bytes, broker.fetch_max_bytes)
+        self._least = min(request.min_bytes, self._most)
+        """Bytes of an answer at most, and those that are enough for one."""
         self._may_replicate = self._reader(session.epoch).may_replicate()
         """As long as its rights are the same."""
 
@@ -197,9 +194,8 @@ class FollowerFetches:
     def _read(self, places: _Well) -> tuple[list[_Read], bool] | None:
         """What there is to say of those of which there is something, and whether it is enough for an answer; None
         where reading failed."""
-        session, broker = self.session, self.broker
-        request, total, urgent = self._request, 0, False
-        most = min(request.max_bytes, broker.fetch_max_bytes)
+        session, broker, most = self.session, self.broker, self._most
+        total, urgent = 0, False
         found: list[_Read] = []
         for position, partition in places:
             log, offset = partition.log, position.offset
@@ -207,12 +203,15 @@ class FollowerFetches:
             high_watermark, log_start = partition.high_watermark, log.log_start_offset
             same = high_watermark == position.high_watermark
             told = same and log_start == position.log_start
-            end = log.acknowledged_end_offset
+            end = log.written_end_offset if log.page_cache else log.acknowledged_end_offset
             if offset >= end:
-                if told:
+                if told and position.still:
                     session.rest(position)
+                position.still = told
             elif not total or most > total:
-                size = max(0, min(position.max_bytes, most - total))
+                size, left = position.max_bytes, most - total
+                if not 0 <= size <= left:
+                    size = max(0, left) if size > 0 else 0
                 try:
                     records = just_written(log, offset, size, end) or log.read(
                         offset, size, end, at_least_one=not total
@@ -220,14 +219,16 @@ class FollowerFetches:
                 except (StorageError, KafkaError):
                     return None
                 total += len(records)
+                position.still = False
             if told and not len(records):
                 continue
             if position.log_start >= 0 and not told:
                 urgent |= position.log_start != log_start or (broker.rack_aware and not same)
-            found.append(
-                _Read(position, high_watermark, partition.last_stable_offset, log_start, records, told)
+            stable = (
+                high_watermark if log.producers.first_unstable_offset < 0 else partition.last_stable_offset
             )
-        return found, urgent or total >= min(request.min_bytes, most)
+            found.append((position, high_watermark, stable, log_start, records, told))
+        return found, urgent or total >= self._least
 
     def _tell(self, found: list[_Read]) -> PlainAnswer:
         """Make the answer, and remember in the session what the follower is told by it."""
@@ -242,12 +243,12 @@ class FollowerFetches:
                 row = (position.index, high_watermark, stable, log_start, records)
                 topics.setdefault(position.topic, []).append(row)  # type: ignore[arg-type]  # a topic id
         self.session.move_to_end(moved)
-        return PlainAnswer(self.session.id, topics)
+        return _new(PlainAnswer, (self.session.id, topics))
 
     def usual_reader(self, epoch: int) -> tuple[FetchReader, int]:
         """The reader of a fetch that waits, and the bytes that are enough for it."""
         reader = self._reader(epoch)
-        return reader, min(self._request.min_bytes, reader.max_bytes)
+        return reader, self._least
 
     def __repr__(self) -> str:
         return f"<FollowerFetches {self.session!r}>"

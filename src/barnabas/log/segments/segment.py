@@ -76,7 +76,7 @@ class Segment(SegmentFile):
         self.index_interval = index_interval
         self.roll_after_ms = NEVER
         self.max_rows = _INT32_MAX
-        self.fresh: tuple[Offset, Offset, list[Buffer]] | None = None
+        self.fresh: tuple[Offset, Offset, list[Buffer] | bytes] | None = None
         """What was written last (from, to, batches), while their buffers hold it and the writer keeps it here."""
         self._hints: dict[Offset, int] = {}
         """Where batches begin at which a reader stopped and will continue."""

@@ -82,10 +82,12 @@ class OsFile:
         Returns the bytes written.  On an error the file is cut back to where it ended, so that no torn
         batch stays in the middle; if even that fails the file refuses everything from then on.
         """
-        self._check()
-        total = sum(map(len, parts)) if len(parts) > 1 else len(parts[0]) if parts else 0
+        if self._refusal is not None or self._fd < 0:
+            self._check()
+        count = len(parts)
+        total = len(parts[0]) if count == 1 else sum(map(len, parts))
         try:
-            if len(parts) > _MAX_PARTS:
+            if count > _MAX_PARTS:
                 for first in range(0, len(parts), _MAX_PARTS):
                     self._write_all(parts[first : first + _MAX_PARTS])
             elif total:

@@ -28,6 +28,13 @@ _SMALL = tuple(bytes([n]) for n in range(128))
 
 def read_uvarint(buf: Buffer, position: int) -> tuple[int, int]:
     """An unsigned 32-bit integer (1 to 5 bytes)."""
+    try:  # (most have one byte or two)
+        if (first := buf[position]) < 0x80:
+            return first, position + 1
+        if (second := buf[position + 1]) < 0x80:
+            return first & 0x7F | second << 7, position + 2
+    except IndexError:
+        raise WireError("the bytes end inside a varint") from None
     value, position = _read(buf, position, 35)
     return value & _UINT32_MAX, position
 
@@ -72,6 +79,8 @@ def uvarint(value: int) -> bytes:
     """An unsigned integer; `value` >= 0."""
     if value < 128:
         return _SMALL[value]
+    if value < 16384:
+        return bytes((value & 0x7F | 0x80, value >> 7))
     out = bytearray()
     while value > 127:
         out.append(value & 0x7F | 0x80)

@@ -57,6 +57,7 @@ __all__ = ["Follower"]
 _FIRST_PAUSE_S = 0.02
 """Seconds that a partition rests after its first error: the leader may not know yet that it leads."""
 _LATEST, _EARLIEST = -1, -2
+_new = tuple.__new__  # what NamedTuple's constructor calls, without its keywords
 _PARTITIONS_PER_FETCH = 200
 """Partitions that one fetch names: more of them would hold the leader's loop, and ours.  Others follow at once."""
 _SESSION_LOST = (
@@ -220,7 +221,7 @@ class Follower:
             epoch, end = partition.leader_epoch, log.log_end_offset
             followed.sent = (epoch, end)
             last = log.epochs.latest
-            rows.append(FetchedRow(topic_id, index, epoch, end, last, log.log_start_offset, most))
+            rows.append(_new(FetchedRow, (topic_id, index, epoch, end, last, log.log_start_offset, most)))
         return rows
 
     def _hold_throttled(self, now: Now) -> None:

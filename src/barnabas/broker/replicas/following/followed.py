@@ -57,14 +57,17 @@ class Followed:
     def advanced(self, now: Now) -> None:
         """Our log was written or synced, or the leader said something new: apply it as far as our log reaches."""
         partition, log = self.partition, self.partition.log
-        high_watermark = min(self.high_watermark, log.acknowledged_end_offset)
-        if high_watermark > log.high_watermark:
+        here = log.written_end_offset if log.page_cache else log.acknowledged_end_offset
+        high_watermark = self.high_watermark if self.high_watermark < here else here
+        known = log.high_watermark
+        if high_watermark > known:
             log.high_watermark = high_watermark
-        partition.high_watermark = log.high_watermark
-        if log.log_start_offset < self.start <= log.high_watermark:
+            known = log.high_watermark
+        partition.high_watermark = known
+        if log.log_start_offset < self.start <= known:
             log.increment_log_start(self.start)
             self.follower.moved(self)
-        if log.acknowledged_end_offset >= log.log_end_offset:
+        if here >= log.log_end_offset:
             self.follower.safe(self)
 
     def pause(self, paused: bool) -> None:

@@ -120,7 +120,7 @@ _LEADING: tuple[Mutant, ...] = (
         "written counts as durable",
         "the leader counts its own log up to what is written, not what is synced",
         "broker.replicas.partition Partition.advance",
-        "here = log.acknowledged_end_offset",
+        "here = log.written_end_offset if log.page_cache else log.acknowledged_end_offset",
         "here = log.written_end_offset",
         guard="followers are only given what is durable, and one replica alone commits nothing",
     ),

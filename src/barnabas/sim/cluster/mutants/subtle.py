@@ -102,7 +102,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "a follower starts where it is told",
         "a follower moves its log start beyond its high watermark",
         "broker.replicas.following.followed Followed.advanced",
-        "if log.log_start_offset < self.start <= log.high_watermark:",
+        "if log.log_start_offset < self.start <= known:",
         "if log.log_start_offset < self.start <= log.log_end_offset:",
         32,
     ),
