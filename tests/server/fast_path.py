@@ -17,13 +17,14 @@ from tests.server.harness import Client
 from tests.topics import creation_of
 
 from barnabas.config import NO_FLUSH, Config
+from barnabas.errors import ErrorCode
 from barnabas.model import Now, Uuid
 from barnabas.server.net import connection
 from barnabas.server.net.produce_fast_path import ProduceFastPath
 from barnabas.server.node.process import Node
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.codec.message import Message
-from barnabas.wire.records import Record, write_batch
+from barnabas.wire.records import Record, read_batch_header, write_batch
 from barnabas.wire.schemas.cluster import ApiVersionsRequest, MetadataRequest, MetadataRequestTopic
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.schemas.transactions import (
@@ -290,6 +291,13 @@ def transactions(batches: int) -> list[bytes]:
         frame(message, 1 if isinstance(message, WriteTxnMarkersRequest) else 11, number)
         for number, message in enumerate(messages)
     ]
+
+
+def refuse_for_now(node: Node, topic: str, **producer: int) -> None:
+    """As if too few replicas had been in sync when this batch came."""
+    partition = node.broker.partition(topic, 0)
+    assert partition is not None
+    partition.log.producers.refused(read_batch_header(batch(**producer)), ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
 def _nameless(version: int, producer: int) -> Callable[[dict[str, Uuid]], list[bytes]]:

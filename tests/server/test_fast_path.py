@@ -19,6 +19,7 @@ from barnabas.errors import ErrorCode, StorageError
 from barnabas.server.loop.sync_threads import Syncer
 from barnabas.server.node.process import Node
 from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire import walk
 from barnabas.wire.schemas.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
@@ -134,6 +135,26 @@ def test_settings_and_topics_that_change_are_noticed_by_the_next_request(loop_fa
 
     slow, _ = both(loop_factory, True, work)
     assert len(set(slow.answers.values())) > 8
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_what_was_on_its_way_behind_a_refused_batch_is_counted_once_alike(compiled: bool) -> None:
+    """Five get its answer.  Counted twice, the third would be taken before the refused one comes again."""
+
+    async def work(node: Node, result: Run) -> None:
+        await create_topics(node)
+        named = {"producer_id": 7, "producer_epoch": 0}
+        fast_path.refuse_for_now(node, "plain", base_sequence=0, **named)
+        behind = [batch(base_sequence=2 * n, **named) for n in range(1, 6)]
+        first = batch(base_sequence=0, **named)
+        sent = [batch(), batch(), *behind, first, *behind]
+        frames = [frame(request(one), 9, n) for n, one in enumerate(sent)]
+        result.answers["behind"] = await converse(node, frames)
+
+    with mock.patch.object(walk, "COMPILED", compiled):
+        slow, _ = both(LOOPS[min(LOOPS)], True, work)
+    code = int(ErrorCode.NOT_ENOUGH_REPLICAS).to_bytes(2, "big")
+    assert slow.answers["behind"].count(code + b"\xff" * 8) == 5
 
 
 def _setting(topic: str, name: str, value: str) -> IncrementalAlterConfigsRequest:

@@ -22,6 +22,7 @@ from tests.server.fast_path import (
     converse,
     create_topics,
     odd_batches,
+    refuse_for_now,
     run,
 )
 from tests.server.harness import LOOPS, until
@@ -263,6 +264,29 @@ def test_producers_that_number_their_batches_are_read_at_once_while_these_are_in
         result.answers["all"] = await converse(node, [named(n, *step) for n, step in enumerate(steps)])
 
     assert both(True, work).fast.recognized == 4
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_what_was_on_its_way_behind_a_refused_batch_is_counted_once_alike(compiled: bool) -> None:
+    async def work(node: Node, result: Run) -> None:
+        ids = await create_topics(node)
+        named = {"producer_id": 7, "producer_epoch": 0}
+        refuse_for_now(node, "plain", base_sequence=0, **named)
+        sequences = [2, 4, 6, 8, 10, 0, 2, 4, 6, 8, 10]
+        frames = [
+            several(
+                [("plain", 0, batch(base_sequence=sequence, **named)), ("other", 0, batch())],
+                ids,
+                9,
+                number=n,
+            )
+            for n, sequence in enumerate(sequences)
+        ]
+        result.answers["behind"] = await converse(node, [ten(ids, 77), *frames])
+
+    slow = both(True, work, compiled=compiled).slow
+    code = int(ErrorCode.NOT_ENOUGH_REPLICAS).to_bytes(2, "big")
+    assert slow.answers["behind"].count(code + b"\xff" * 8) == 5
 
 
 def test_ten_partitions_whose_syncs_do_not_end_time_out_alike() -> None:

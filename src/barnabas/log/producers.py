@@ -172,6 +172,10 @@ class ProducerStates:
         if len(self._refused) > _MOST_REFUSED:
             del self._refused[next(iter(self._refused))]
 
+    def counts(self, producer_id: ProducerId) -> bool:
+        """Whether `check` counts what comes from this producer: do not ask it twice about one batch."""
+        return producer_id in self._refused
+
     def _check_refused(self, header: BatchFields) -> None:
         """A batch sent after one that was refused for now gets the same answer."""
         known = self._refused.get(header.producer_id)

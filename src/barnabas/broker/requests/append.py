@@ -105,10 +105,16 @@ def append_plain(
         or partition.no_room
         or (acks < 0 and not partition.leading.enough_in_sync)
         or (transactional & header.attributes and not _is_open(partition, header))
-        or (header.producer_id >= 0 and partition.log.producers.check(header) is not None)
+        or (header.producer_id >= 0 and _is_known_or_counted(partition, header))
     ):
         return -1
     return _append(broker, partition, records, header, now)
+
+
+def _is_known_or_counted(partition: Partition, header: BatchHeader) -> bool:
+    """Whether it is there already, or counts as sent behind a refused one: the closer look counts it, once."""
+    producers = partition.log.producers
+    return producers.counts(header.producer_id) or producers.check(header) is not None
 
 
 def _is_open(partition: Partition, header: BatchHeader) -> bool:

@@ -205,6 +205,8 @@ class ProduceFastPath:
                 header = check_shape(records, template.version)
                 if header.attributes & TRANSACTIONAL or header.size != size:
                     return False
+                if partition.log.producers.counts(header.producer_id):
+                    return False  # a refusal here would be asked for, and counted, again
                 first, stop, time = append_checked(broker, partition, records, header, template.acks, now)
                 partition.touch()  # (one that was there already has not)
         except NotAppendedError as error:
