@@ -122,6 +122,6 @@ docs: $(VENV)/.dev
 	$(BIN)/python -m tools.write_docs
 
 clean:
-	rm -f src/barnabas/wire/*.so
+	rm -f src/barnabas/wire/*.so src/barnabas/wire/*.built
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

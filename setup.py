@@ -6,10 +6,10 @@ stays the Python that it is.  The same sources give the same wheel: `make wheel`
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
+import shutil
 import sys
 import tomllib
 import uuid
@@ -20,15 +20,19 @@ from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
 
 COMPILED = "src/barnabas/wire/walk.py"
-BUILT_FROM = Path("build/walk.sha256")
-"""The digest of the source that was compiled last: a test compares."""
+BUILT_FROM = Path("src/barnabas/wire/walk.built")
+"""In a checkout: the source that the machine code beside it was compiled from.  The package compares, imported."""
 EPOCH = "SOURCE_DATE_EPOCH"
 
 
 def extensions() -> list[Extension]:
     """What is to be compiled; a failure to do so is no failure of the installation."""
+    if BUILT_FROM.exists() and BUILT_FROM.read_bytes() != Path(COMPILED).read_bytes():
+        for old in (*BUILT_FROM.parent.glob("walk*.so"), *BUILT_FROM.parent.glob("walk*.pyd"), BUILT_FROM):
+            old.unlink()  # it is of no use any more, and stays where nothing can be compiled now
     if os.environ.get("BARNABAS_COMPILE") == "no":
         return []
     try:
@@ -42,9 +46,17 @@ def extensions() -> list[Extension]:
     for extension in found:
         extension.optional = True
         extension.extra_compile_args += ["-g0", *same_paths()]
-    BUILT_FROM.parent.mkdir(exist_ok=True)
-    BUILT_FROM.write_text(hashlib.sha256(Path(COMPILED).read_bytes()).hexdigest())
     return found
+
+
+class BuildRemembered(build_ext):
+    """Keeps the source beside machine code that is put into a checkout (`pip install -e .`)."""
+
+    def copy_extensions_to_source(self) -> None:
+        """Called once, when everything is compiled that can be."""
+        super().copy_extensions_to_source()
+        if all(Path(self.get_ext_fullpath(extension.name)).exists() for extension in self.extensions):
+            shutil.copyfile(COMPILED, BUILT_FROM)
 
 
 def same_paths() -> list[str]:
@@ -128,4 +140,4 @@ class WheelWithSbom(bdist_wheel):
         (folder / "barnabas.cdx.json").write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
 
 
-setup(ext_modules=extensions(), cmdclass={"bdist_wheel": WheelWithSbom})
+setup(ext_modules=extensions(), cmdclass={"bdist_wheel": WheelWithSbom, "build_ext": BuildRemembered})

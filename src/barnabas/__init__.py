@@ -58,6 +58,26 @@ _WHERE = {
 }
 
 
+def _refuse_old_machine_code(folder: str) -> None:
+    """In a checkout, `wire/walk` may have been compiled from another source than it has now.
+
+    `setup.py` leaves the source that it compiled beside it, in a checkout only.  Raises ImportError.
+    """
+    try:
+        with open(f"{folder}/wire/walk.built", "rb") as built, open(f"{folder}/wire/walk.py", "rb") as source:
+            if built.read() == source.read():
+                return
+    except OSError:
+        return  # installed whole, or nothing is compiled
+    from barnabas.wire import walk
+
+    if walk.COMPILED:
+        raise ImportError(
+            f"{walk.__file__} was compiled from another walk.py than is there now: "
+            "`make venv` (or `pip install -e .`) compiles it again"
+        )
+
+
 def __getattr__(name: str) -> Any:
     """Load a public name at its first use."""
     if name not in _WHERE:
@@ -71,3 +91,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+_refuse_old_machine_code(__path__[0])
