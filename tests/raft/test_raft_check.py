@@ -61,6 +61,7 @@ def test_the_leader_says_what_would_become_of_a_change_and_appends_nothing(
     cluster = Cluster(1, 2, 3)
     leader = cluster.elect()
     cluster.write("first")
+    cluster.run(cluster.config.fetch_timeout)  # who has not fetched by now is not there
     before = leader.node.log_view.end_offset, leader.node.voters
     answer = leader.node.check(change, cluster.now)
     assert answer.error is error and reason in (answer.message or "")

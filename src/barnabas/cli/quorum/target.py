@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["even_sets", "readmit", "reassign", "replace", "warn_of_force"]
 
 _FORMAT = "format its empty disk with `barnabas storage format --no-initial-controllers`, start it, ask again"
+SOON_S = 3.0
+"""After an election a leader that works has heard of everybody who lives; a reason that lasts longer is told."""
 _WATCH = "`barnabas quorum watch` shows the way there."
 
 
@@ -63,7 +65,7 @@ def replace(args: argparse.Namespace) -> int:
     from barnabas.client.admin.admin import Admin
 
     with Admin(bootstrap_of(args), timeout=args.timeout, security=security_of(args)) as admin:
-        detail = admin.quorum_detail()
+        detail = _once_heard(args, admin, args.node if args.by is None else args.by)
         quorum = _led(detail)
         old = next((voter for voter in quorum.voters if voter.id == args.node), None)
         if old is None:
@@ -95,7 +97,7 @@ def readmit(args: argparse.Namespace) -> int:
     from barnabas.client.admin.admin import Admin
 
     with Admin(bootstrap_of(args), timeout=args.timeout, security=security_of(args)) as admin:
-        detail = admin.quorum_detail()
+        detail = _once_heard(args, admin, args.node)
         quorum = _led(detail)
         ids = [voter.id for voter in quorum.voters]
         if args.node in ids:
@@ -223,20 +225,49 @@ def _not_on_the_way(args: argparse.Namespace, detail: QuorumDetail) -> None:
     warn_of_force(f"the target {target} is given up; steps that are done stay done")
 
 
+def _once_heard(args: argparse.Namespace, admin: Admin, comes: int) -> QuorumDetail:
+    """The quorum, once its leader has heard of the node that comes.
+
+    Who follows a leader fetches from the next one a moment after its election.  The leader says whether it is too
+    early to tell: then look again.
+    """
+    from barnabas.client.admin.quorum_detail import check_change
+
+    deadline = time.monotonic() + min(args.timeout, SOON_S)
+    while True:
+        detail = admin.quorum_detail()
+        quorum = detail.quorum
+        heard = quorum is None or any(observer.id == comes for observer in quorum.observers)
+        if heard or time.monotonic() >= deadline:
+            return detail
+        try:
+            check_change(admin.cluster, VoterCheck.TARGET, [comes])
+        except KafkaError as error:
+            if error.code is ErrorCode.REQUEST_TIMED_OUT:
+                time.sleep(0.05)
+                continue
+        return detail
+
+
 def _rest_is_alive(args: argparse.Namespace, admin: Admin, directory_id: Any) -> None:
     """With the same id the old entry must go first: do not begin what the leader could not do."""
     from barnabas.client.admin.quorum_detail import check_change
 
-    try:
-        check_change(admin.cluster, VoterCheck.REMOVE, [args.node], directory_id, force=args.force)
-    except KafkaError as error:
-        if error.code is ErrorCode.UNSUPPORTED_VERSION:
+    deadline = time.monotonic() + (args.timeout if args.wait else min(args.timeout, SOON_S))
+    while True:
+        try:
+            check_change(admin.cluster, VoterCheck.REMOVE, [args.node], directory_id, force=args.force)
             return
-        error.next_step = (
-            f"start the other voters first, or `barnabas quorum replace --node {args.node} --with ID`, "
-            "which adds another node first"
-        )
-        raise
+        except KafkaError as error:
+            if error.code is ErrorCode.UNSUPPORTED_VERSION:
+                return
+            if error.code is not ErrorCode.REQUEST_TIMED_OUT or time.monotonic() >= deadline:
+                error.next_step = (
+                    f"start the other voters first, or `barnabas quorum replace --node {args.node} --with ID`, "
+                    "which adds another node first"
+                )
+                raise
+        time.sleep(0.05)
 
 
 # -- warnings --------------------------------------------------------------------------------------

@@ -92,6 +92,8 @@ def _reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) -> W
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "there is no target to cancel")
         return f"the voters would stay {_ids(core.voters.keys)}"
     members = target.resolve(core, role, request, now)
+    if isinstance(members, Waiting):
+        return members
     return way(core.voters.keys, tuple(member.key for member in members), core.key)
 
 

@@ -53,8 +53,11 @@ def pending_change(core: Core) -> PendingChange | None:
 
 
 def deadline(role: Leader) -> float:
-    """When the next pending change runs out of time."""
-    return min((change.deadline for change in role.pending_changes if not change.answered), default=inf)
+    """When the next pending change runs out of time, or is to be tried again."""
+    return min(
+        (min(change.deadline, change.look_at) for change in role.pending_changes if not change.answered),
+        default=inf,
+    )
 
 
 # ------------------------------------------------------------------ requests
@@ -176,6 +179,7 @@ def _give_up(core: Core, role: Leader, change: PendingChange, now: Now) -> None:
 
 def _step(core: Core, role: Leader, change: PendingChange, now: Now) -> None:
     request = change.request
+    change.look_at = inf
     try:
         outcome = _outcome(core, role, change, now)
     except KafkaError as error:
@@ -183,8 +187,8 @@ def _step(core: Core, role: Leader, change: PendingChange, now: Now) -> None:
         _answer(core, change, error.code, error.message)
         return
     match outcome:
-        case Waiting(reason):
-            change.waits, change.has_waited = reason, True
+        case Waiting(reason, until):
+            change.waits, change.has_waited, change.look_at = reason, True, until
         case Appended(offset):
             change.offset = offset
             _note(core, change, ErrorCode.NONE, now)

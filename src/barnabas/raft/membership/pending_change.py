@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple, TypeAlias
 
 from barnabas.model import Offset, ReplicaKey
@@ -19,9 +20,13 @@ __all__ = ["DONE", "Appended", "Done", "HandOver", "Outcome", "PendingChange", "
 
 
 class Waiting(NamedTuple):
-    """The next step cannot be taken yet; `reason` says why, in words that an operator can read."""
+    """The next step cannot be taken yet; `reason` says why, in words that an operator can read.
+
+    `until`: then the answer is another one, even if nothing comes in before (monotonic seconds).
+    """
 
     reason: str
+    until: float = inf
 
     def __str__(self) -> str:
         return self.reason
@@ -63,6 +68,7 @@ class PendingChange:
     """`offset` is where its record stands once appended; `waits` says for what, before.
 
     `planned`: a step of the way to a target set, planned by the leader itself; nobody waits for an answer.
+    `look_at`: when its step is to be tried again at the latest.
     """
 
     token: object
@@ -75,6 +81,7 @@ class PendingChange:
     planned: bool = False
     began: float = 0.0
     has_waited: bool = False
+    look_at: float = inf
 
     def __str__(self) -> str:
         request = self.request

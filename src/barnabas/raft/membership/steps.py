@@ -39,6 +39,7 @@ __all__ = [
     "step_update",
     "step_upgrade",
     "tombstone",
+    "unheard_yet",
     "would_be_stuck",
 ]
 
@@ -102,6 +103,17 @@ def alive(core: Core, role: Leader, voters: VoterSet, now: Now) -> list[ReplicaK
         ):
             found.append(key)
     return found
+
+
+def unheard_yet(core: Core, role: Leader, what: str, now: Now) -> Waiting | None:
+    """Whether it is too early to call a replica dead that this leader has not heard of.
+
+    Who lives fetches from a new leader within the fetch timeout; nobody has when it is elected.
+    """
+    settled = role.since + core.config.fetch_timeout
+    if now.mono >= settled:
+        return None
+    return Waiting(f"{what} not fetched from this leader yet, which has just been elected", settled)
 
 
 def would_be_stuck(core: Core, role: Leader, voters: VoterSet, now: Now) -> Waiting | None:

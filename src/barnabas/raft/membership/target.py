@@ -6,7 +6,8 @@ last one is committed, until the voters are the target; then it erases the note.
 
 The order of the steps keeps the quorum as safe as possible on the way:
 
-1. A dead voter that is not in the target is removed first, if a majority of the others is alive.
+1. A dead voter that is not in the target is removed first, if a majority of the others is alive.  A leader that
+   has just been elected finds nobody dead before all voters had the time to fetch from it.
 2. While at least as many voters are to be added as removed, one is added: one that keeps up.
 3. Otherwise one is removed, but not the leader.
 4. When only the leader is left to remove, it hands its leadership over, and the next leader removes it.
@@ -109,7 +110,8 @@ def step_reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) 
 
     1. This leader has committed in its own epoch; kraft.version is 1.
     2. Cancelling: there is a target.  Append that there is none.
-    3. Every id is one living replica: none or two are refused.
+    3. Every id is one living replica: none or two are refused.  A leader that has just been elected waits for
+       those that it has not heard yet.
     4. The same target, or the set as it is, appends nothing; it is answered when it is committed.
     5. Append the target.
     """
@@ -123,6 +125,8 @@ def step_reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) 
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "there is no target to cancel")
         return Appended(append_target(core, role, None))
     members = resolve(core, role, request, now)  # 3
+    if isinstance(members, Waiting):
+        return members
     wanted = write_target(members)
     unchanged = tuple(member.key for member in members) == core.voters.keys and current is None
     if wanted == current or unchanged:  # 4
@@ -132,19 +136,28 @@ def step_reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) 
     return Appended(append_target(core, role, wanted))  # 5
 
 
-def resolve(core: Core, role: Leader, request: ReassignRequest, now: Now) -> tuple[Member, ...]:
-    """The living replicas of the target.  Raises KafkaError."""
+def resolve(core: Core, role: Leader, request: ReassignRequest, now: Now) -> tuple[Member, ...] | Waiting:
+    """The living replicas of the target, or for whom it waits.  Raises KafkaError."""
     ids = request.target or ()
     if not ids or len(set(ids)) != len(ids):
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "name each voter of the final set once, and at least one"
         )
     known = dict(request.endpoints)
-    return tuple(sorted(_member(core, role, node_id, known.get(node_id, ()), now) for node_id in ids))
+    members = []
+    for node_id in ids:
+        living = _living(core, role, node_id, now)
+        voter = core.voters.get(node_id)
+        if (not living or (voter is not None and voter.key not in living)) and (
+            waiting := steps.unheard_yet(core, role, f"node {node_id} has", now)
+        ):
+            return waiting
+        members.append(_member(core, node_id, living, known.get(node_id, ())))
+    return tuple(sorted(members))
 
 
-def _member(core: Core, role: Leader, node_id: NodeId, known: tuple[Endpoint, ...], now: Now) -> Member:
-    """The one living replica with this id."""
+def _living(core: Core, role: Leader, node_id: NodeId, now: Now) -> list[ReplicaKey]:
+    """The living replicas with this id: more than one where its disk is new, and the old one may live."""
     living = [core.key] if node_id == core.key.id else []
     for key, progress in [*role.voters.items(), *role.observers.items()]:
         fresh = (
@@ -152,6 +165,11 @@ def _member(core: Core, role: Leader, node_id: NodeId, known: tuple[Endpoint, ..
         )
         if key.id == node_id and fresh:
             living.append(key)
+    return living
+
+
+def _member(core: Core, node_id: NodeId, living: list[ReplicaKey], known: tuple[Endpoint, ...]) -> Member:
+    """The one living replica with this id.  Raises KafkaError."""
     if len(living) != 1:
         found = " and ".join(str(key) for key in living) or "none"
         raise KafkaError(
@@ -244,6 +262,9 @@ def plan(core: Core, role: Leader, now: Now) -> None:
 def _choose(core: Core, role: Leader, target: tuple[ReplicaKey, ...], now: Now) -> Step | Waiting:
     current = core.voters.keys
     living = tuple(steps.alive(core, role, core.voters, now))
+    for key in current:
+        if key not in living and (waiting := steps.unheard_yet(core, role, f"{key} has", now)):
+            return waiting
     new = [key for key in target if key not in current]
     keeps_up = tuple(key for key in new if steps.caught_up(core, role, key, now) is None)
     return next_step(current, target, core.key, living, keeps_up)

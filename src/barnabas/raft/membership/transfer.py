@@ -17,7 +17,8 @@ def step_transfer(core: Core, role: Leader, request: TransferRequest, now: Now) 
     """Take the next step of handing the lead over.
 
     1. The successor is another voter; a leader that is asked to hand over to itself has nothing to do.
-    2. It was heard from within the fetch timeout.  A dead one is refused: nobody would lead meanwhile.
+    2. It was heard from within the fetch timeout.  A dead one is refused: nobody would lead meanwhile.  A leader
+       that has just been elected waits for it so long.
     3. This leader has committed in its own epoch, and no change of the set is uncommitted or waits.
     4. The successor has the whole log, so that the others can vote for it.
     5. Step down, and name it first.  The others stand later, if it does not.
@@ -35,6 +36,9 @@ def step_transfer(core: Core, role: Leader, request: TransferRequest, now: Now) 
     living = [key for key in steps.alive(core, role, core.voters, now) if key in named]
     if not living:  # 2
         who = "no other voter" if request.to is None else f"voter {request.to}"
+        absent = "the other voters have" if request.to is None else f"voter {request.to} has"
+        if waiting := steps.unheard_yet(core, role, absent, now):
+            return waiting
         seconds = core.config.fetch_timeout
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
