@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from barnabas.client.blocking import BlockingConnection
+from barnabas.testing.cluster import free_ports
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.schemas.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from bench.attacks import ATTACKS, VICTIMS, produce_request
@@ -124,7 +125,7 @@ def run(seconds: float, only: tuple[str, ...] = ("",)) -> list[Result]:
     results: list[Result] = []
     for name in ["nothing", *(name for name in ATTACKS if any(part in name for part in only))]:
         with tempfile.TemporaryDirectory(prefix="overload") as folder:
-            node = Barnabas(Path(folder), free_ports(), fsync=False)
+            node = Barnabas(Path(folder), free_ports(2), fsync=False)
             node.start()
             try:
                 node.wait()
@@ -147,21 +148,6 @@ def show(result: Result, quiet: Result) -> None:
         f"{result.memory_mib - quiet.memory_mib:+8.1f} MiB {said}",
         flush=True,
     )
-
-
-def free_ports() -> int:
-    """A port that is free, and whose next one is."""
-    import socket
-
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except (OSError, OverflowError):
-                continue
-            return port
 
 
 def main() -> int:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.testing.cluster import free_ports
+
 ROOT = Path(__file__).parents[2]
 KAFKA = ROOT / "tools" / "kafka"
 KAFKA_LIBS = Path(os.environ.get("KAFKA_LIBS", Path.home() / ".cache" / "kafka-4.3.1" / "libs"))
@@ -21,9 +23,8 @@ LOOPS = ("uvloop", "asyncio")
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """One that no dialling socket takes while its node is down."""
+    return free_ports(1)
 
 
 class NodeProcess:

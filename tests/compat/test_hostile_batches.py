@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 from bench.peers import ApacheKafka
 from tests.broker.hostile_batches import ANSWERS, TOPICS, hostile_batches, known_answers
-from tests.compat.conftest import NodeProcess, free_port
+from tests.compat.conftest import NodeProcess
 from tests.topics import creation_of
 
 from barnabas.client.blocking import BlockingConnection
+from barnabas.testing.cluster import free_ports
 from barnabas.wire.schemas.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -29,16 +30,9 @@ pytestmark = pytest.mark.compat
 Answers = dict[str, dict[str, list[int]]]
 
 
-def free_port_pair() -> int:
-    """A free port whose next one is free as well, most likely."""
-    while (port := free_port()) > 60_000:
-        pass
-    return port
-
-
 @contextmanager
 def kafka(folder: Path) -> Iterator[tuple[str, int]]:
-    peer = ApacheKafka(folder, free_port_pair(), fsync=False)
+    peer = ApacheKafka(folder, free_ports(2), fsync=False)
     peer.start()
     try:
         peer.wait()

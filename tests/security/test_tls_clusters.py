@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from barnabas.client.aio import AsyncConnection
 from barnabas.client.security.options import Security
 from barnabas.config import Config
 from barnabas.server.node.process import Node
+from barnabas.testing.cluster import free_ports
 from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
 
 NODES = (1, 2, 3)
@@ -29,23 +29,14 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 """Among controllers: users are in the metadata, and these controllers have to agree on that first."""
 
 
-def free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [int(probe.getsockname()[1]) for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
-
-
 class SecuredCluster:
     """Settings of three nodes; `protocol` is what every listener speaks."""
 
     def __init__(self, folder: Path, protocol: str) -> None:
         self.authority = Authority(folder / "certificates")
         self.protocol = protocol
-        ports = free_ports(6)
+        first = free_ports(6)
+        ports = list(range(first, first + 6))
         self.clients, controllers = ports[:3], ports[3:]
         voters = ",".join(f"{id_}@127.0.0.1:{port}" for id_, port in zip(NODES, controllers, strict=True))
         login = 'username="node" password="between-nodes"'

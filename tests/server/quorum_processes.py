@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from barnabas.errors import BarnabasError, ErrorCode
 from barnabas.log.storage.disk import OsDisk
 from barnabas.log.storage.meta_properties import read_meta_properties
 from barnabas.model import METADATA_TOPIC, Uuid
+from barnabas.testing.cluster import free_ports as ports_in_a_row
 from barnabas.wire.schemas.quorum import (
     AddRaftVoterRequest,
     AddRaftVoterRequestListener,
@@ -38,15 +38,9 @@ CLUSTER = "5L6g3nShT-eMCtK--X86sw"
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on (taken together, so that they differ)."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    """Ports that nobody listens on, and that no dialling socket takes while their node is down."""
+    first = ports_in_a_row(count)
+    return list(range(first, first + count))
 
 
 def eventually(look: Callable[[], Any], within: float = PATIENCE_S, what: str = "") -> Any:

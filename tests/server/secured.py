@@ -7,7 +7,6 @@ User:ANONYMOUS, a super user here, as are the nodes among themselves.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from barnabas.security.acl import Operation, PatternType, Permission, ResourceTy
 from barnabas.server.net.context import RequestContext
 from barnabas.server.node.process import Node
 from barnabas.settings.table_access import STANDARD_AUTHORIZER
+from barnabas.testing.cluster import free_ports
 from barnabas.wire.schemas.acls import AclCreation, CreateAclsRequest
 
 SETTINGS = {
@@ -117,8 +117,7 @@ def run_apart(
 ) -> None:
     """Run a scenario at a broker whose controller is a node of its own: what it forwards travels in envelopes."""
     monkeypatch.setattr(RequestContext, "principal", property(_said))
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_ports(1)
     common = {**SETTINGS, "controller.quorum.voters": f"1@127.0.0.1:{port}"}
     controller = {
         **common,

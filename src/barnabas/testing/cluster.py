@@ -311,10 +311,30 @@ def _overrides(settings: Mapping[str, str]) -> list[str]:
     return [word for name, value in settings.items() for word in ("--override", f"{name}={value}")]
 
 
+class _Ports:
+    """Where the next search begins: a place of chance, then behind the last one.
+
+    So a process does not give a port away twice, and a node that is dead for a moment finds its own again.
+    """
+
+    def __init__(self) -> None:
+        self.next = random.SystemRandom().randint(*_PORTS)  # a test may have seeded the usual generator
+
+    def take(self, count: int) -> int:
+        if self.next + count > _PORTS[1]:
+            self.next = _PORTS[0]
+        first = self.next
+        self.next += count
+        return first
+
+
+_ports = _Ports()
+
+
 def free_ports(count: int = 1) -> int:
     """The first of so many ports in a row on which nobody listens.  Raises BarnabasError."""
     for _ in range(1000):
-        first = random.randint(*_PORTS)
+        first = _ports.take(count)
         with contextlib.ExitStack() as stack:
             try:
                 for port in range(first, first + count):

@@ -5,7 +5,9 @@ It may be killed with SIGKILL, and started again on the same directory and ports
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import socket
 import sys
 import time
@@ -127,12 +129,15 @@ class DemoNode:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listens on now, all different."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    """Ports of this machine that nobody listens on now, all different.
+
+    They are below those that the system gives to dialling sockets: Spark could take one while its node is down.
+    """
+    found: dict[int, None] = {}
+    while len(found) < count:
+        port = random.randint(10_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            found[port] = None
+    return list(found)
