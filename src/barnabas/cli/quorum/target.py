@@ -246,7 +246,7 @@ def _once_heard(args: argparse.Namespace, admin: Admin, comes: int) -> QuorumDet
             if error.code is ErrorCode.REQUEST_TIMED_OUT:
                 time.sleep(0.05)
                 continue
-        return detail
+        return admin.quorum_detail()  # it may have been heard between the two looks
 
 
 def _rest_is_alive(args: argparse.Namespace, admin: Admin, directory_id: Any) -> None:
