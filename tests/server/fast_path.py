@@ -422,20 +422,27 @@ class Run:
         self.answers: dict[str, bytes] = {}
         self.logs: dict[str, bytes] = {}
         self.recognized = 0
+        self.together = 0
+        """Of these, taken with others of their read."""
         self.counted: tuple[int, ...] = ()
 
 
-async def converse(node: Node, frames: list[bytes]) -> bytes:
-    """Send all frames at once; returns everything that comes back, up to the end or the last answer."""
+async def converse(node: Node, frames: list[bytes], *, first: int = 0) -> bytes:
+    """Send all frames at once; returns everything that comes back, up to the end or the last answer.
+
+    `first`: so many are sent, and answered, before the others.
+    """
     client = Client(*await asyncio.open_connection(*node.address))
-    client.writer.write(b"".join(frames) + frame(ApiVersionsRequest(), 0, LAST))
     said = b""
     try:
-        while True:
-            correlation, body = await client.answer()
-            if correlation == LAST:
-                break
-            said += struct.pack(">i", correlation) + framed(body)
+        for some, last in ((frames[:first], LAST - 1), (frames[first:], LAST)):
+            if some:
+                client.writer.write(b"".join(some) + frame(ApiVersionsRequest(), 0, last))
+            while some:
+                correlation, body = await client.answer()
+                if correlation == last:
+                    break
+                said += struct.pack(">i", correlation) + framed(body)
     except (asyncio.IncompleteReadError, ConnectionResetError):
         said += b"closed"
     client.close()
@@ -461,12 +468,16 @@ def run(
 ) -> Run:
     """Start a node on a disk in memory, let `work` talk to it, read its logs."""
     disk, result = MemoryDisk(), Run()
-    original = ProduceFastPath.take
+    original, take_ahead = ProduceFastPath.end_of_read, ProduceFastPath.take_ahead
 
-    def counted(self: ProduceFastPath, *arguments: Any) -> bool:
-        taken = original(self, *arguments)
-        result.recognized += taken
-        return taken
+    def counted(self: ProduceFastPath) -> bool:
+        result.recognized += self._taken
+        return original(self)
+
+    def counted_ahead(self: ProduceFastPath, *arguments: Any) -> int:
+        end = take_ahead(self, *arguments)
+        result.together += self._taken
+        return end
 
     async def whole() -> None:
         settings = config(memo=memo, page_cache=page_cache)
@@ -488,7 +499,8 @@ def run(
                     metrics.histogram(f"{requests}LocalTimeMs,request=Produce").count,
                 )
 
-    ProduceFastPath.take = counted  # type: ignore[method-assign]
+    ProduceFastPath.end_of_read = counted  # type: ignore[method-assign]
+    ProduceFastPath.take_ahead = counted_ahead  # type: ignore[method-assign]
     share, connection.SHARE_OF_STEP_S = (
         connection.SHARE_OF_STEP_S,
         60.0,
@@ -497,7 +509,8 @@ def run(
         with asyncio.Runner(loop_factory=factory) as runner:
             runner.run(whole())
     finally:
-        ProduceFastPath.take = original  # type: ignore[method-assign]
+        ProduceFastPath.end_of_read = original  # type: ignore[method-assign]
+        ProduceFastPath.take_ahead = take_ahead  # type: ignore[method-assign]
         connection.SHARE_OF_STEP_S = share
     for directory in disk.list("/data"):
         if disk.is_directory(f"/data/{directory}") and not directory.startswith("__"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -16,10 +17,13 @@ from tests.server.harness import LOOPS, Client, decoded, until
 from barnabas.broker.ports import DirectorySpace
 from barnabas.client.aio import AsyncConnection
 from barnabas.errors import ErrorCode, StorageError
+from barnabas.model import Uuid
 from barnabas.server.loop.sync_threads import Syncer
+from barnabas.server.net import produce_fast_path
 from barnabas.server.node.process import Node
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire import walk
+from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
@@ -70,6 +74,69 @@ def test_every_kind_of_request_is_answered_and_logged_alike_on_both_paths(
     assert fast.recognized > 1000
     assert len(slow.answers) > 400
     assert len(set(slow.answers.values())) > 300
+
+
+@pytest.mark.parametrize("ahead", [1, 128])
+def test_every_kind_of_request_is_answered_and_logged_alike_behind_one_that_is_known(
+    page_cache: bool, ahead: int
+) -> None:
+    """The others arrive in one read: those that are alike and plain are looked at together."""
+
+    async def work(node: Node, result: Run) -> None:
+        ids = await create_topics(node)
+        for kind in kinds():
+            for first in (1, 3):
+                result.answers[f"{kind.name} {first}"] = await converse(node, kind.frames(ids), first=first)
+
+    with mock.patch.object(produce_fast_path, "FIRST_AHEAD", ahead):
+        _, fast = both(LOOPS["uvloop"], page_cache, work)
+    assert fast.together > 1000 or not walk.COMPILED
+
+
+@pytest.mark.parametrize("version", [8, 13])
+def test_odd_requests_anywhere_among_many_that_are_alike_are_answered_alike(version: int) -> None:
+    """Partitions, producers and topics in turn, a dozen requests a read, of which some are not like the others."""
+    chance = random.Random(version)
+
+    def drawn(ids: dict[str, Uuid], sequences: dict[tuple[int, str, int], int]) -> list[Message]:
+        by_id, messages = ids if version >= 13 else None, list[Message]()
+        for _ in range(chance.randrange(1, 16)):
+            topic, index = chance.choice((("plain", 0),) * 4 + (("plain", 1),) * 3 + (("other", 0),))
+            producer = chance.choice((-1, -1, 300, 301))
+            more: dict[str, Any] = {"size": chance.choice((0, 20, 900))}
+            if producer >= 0:
+                at = sequences.get((producer, topic, index), 0)
+                more |= {"producer_id": producer, "producer_epoch": 0, "base_sequence": at}
+                if chance.random() < 0.97:
+                    sequences[producer, topic, index] = at + 2
+            made: Any = batch(**more)
+            if producer < 0 and chance.random() < 0.1:
+                made = chance.choice(list(fast_path.odd_batches().values()))()
+            messages.append(request(made, topic, index, ids=by_id))
+        return messages
+
+    async def work(node: Node, result: Run) -> None:
+        ids = await create_topics(node)
+        chance.seed(version)
+        sequences: dict[tuple[int, str, int], int] = {}
+        client = Client(*await asyncio.open_connection(*node.address))
+        number, said = 0, b""
+        for _ in range(300):
+            messages = drawn(ids, sequences)
+            first = number
+            number += len(messages)
+            frames = [frame(message, version, first + n) for n, message in enumerate(messages)]
+            client.writer.write(b"".join(frames))
+            for n in range(first, number):
+                correlation, body = await client.answer()
+                assert correlation == n
+                said += body
+        client.close()
+        result.answers["all"] = said
+
+    with mock.patch.object(produce_fast_path, "FIRST_AHEAD", 16):
+        _, fast = both(LOOPS["uvloop"], True, work)
+    assert fast.together > 200 or not walk.COMPILED
 
 
 def test_partitions_in_turn_are_all_recognized(loop_factory: Loop) -> None:

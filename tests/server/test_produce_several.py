@@ -205,7 +205,7 @@ def test_lies_and_cut_frames_are_answered_and_logged_alike(version: int, compile
 
     reads = both(True, work, compiled=compiled)
     assert reads.once > 100
-    assert reads.again > 100 if compiled else not reads.again
+    assert reads.again > 10 if compiled else not reads.again  # (most have another CRC)
 
 
 @pytest.mark.parametrize("compiled", [True, False])

@@ -171,7 +171,14 @@ class Log(LogState):
         _PATCH.pack_into(batch, 0, first, size - _PREFIX, epoch)
         if epoch != self.epochs.latest:
             self.epochs.assign(epoch, first)
-        self.active.note(end - 1, timestamp, size)
+        segment = self.active
+        position = segment.end_position
+        if 0 < position <= segment.last_index_position + segment.index_interval:  # (else the tables get rows)
+            if timestamp > segment.max_timestamp:
+                segment.max_timestamp, segment.max_timestamp_offset = timestamp, end - 1
+            segment.end_position = position + size
+        else:
+            segment.note(end - 1, timestamp, size)
         self._pending.append(batch)
         self.log_end_offset = end
         return first

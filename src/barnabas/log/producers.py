@@ -48,11 +48,11 @@ class ProducerStates:
     """All producers of one partition."""
 
     __slots__ = (
-        "_ended",
         "_ongoing",
         "_refused",
         "_states",
         "_verifications",
+        "ended",
         "expiration_ms",
         "first_unstable_offset",
         "latest_offset",
@@ -66,7 +66,7 @@ class ProducerStates:
         """No batch of a producer after this offset counts here: a cut after it changes nothing."""
         self._states: dict[ProducerId, ProducerState] = {}
         self._ongoing: dict[Offset, ProducerId] = {}
-        self._ended: list[tuple[Offset, Offset]] = []
+        self.ended: list[tuple[Offset, Offset]] = []
         self._verifications: dict[ProducerId, VerificationGuard] = {}
         self._refused: dict[ProducerId, RefusedBatch] = {}
 
@@ -297,7 +297,7 @@ class ProducerStates:
             return None
         self._ongoing.pop(first, None)
         stable = min(self._ongoing) if self._ongoing else marker_offset + 1
-        self._ended.append((first, marker_offset))
+        self.ended.append((first, marker_offset))
         self._find_first_unstable()
         return EndedTransaction(producer_id, first, marker_offset, stable)
 
@@ -317,13 +317,13 @@ class ProducerStates:
 
     def advance(self, high_watermark: Offset) -> None:
         """Transactions whose markers lie below the high watermark are decided; readers may pass them."""
-        if self._ended and any(marker < high_watermark for _, marker in self._ended):
-            self._ended = [ended for ended in self._ended if ended[1] >= high_watermark]
+        if any(marker < high_watermark for _, marker in self.ended):
+            self.ended = [ended for ended in self.ended if ended[1] >= high_watermark]
             self._find_first_unstable()
 
     def _find_first_unstable(self) -> None:
         first = min(self._ongoing) if self._ongoing else NO_OFFSET
-        for start, _ in self._ended:
+        for start, _ in self.ended:
             if first < 0 or start < first:
                 first = start
         self.first_unstable_offset = first
@@ -373,7 +373,7 @@ class ProducerStates:
         self.latest_offset = up_to
         self._states.clear()
         self._ongoing.clear()
-        self._ended = [ended for ended in self._ended if ended[1] <= up_to]
+        self.ended = [ended for ended in self.ended if ended[1] <= up_to]
         for row in rows:
             state, earlier = ProducerState.from_row(row), self._states.get(row.producer_id)
             if earlier is not None and earlier.epoch == state.epoch:

@@ -140,7 +140,8 @@ class LogState:
         if offset < self.log_start_offset:
             offset = self.log_start_offset
         self._high_watermark = offset
-        self.producers.advance(offset)
+        if self.producers.ended:
+            self.producers.advance(offset)
 
     def adjust_high_watermark(self) -> None:
         """Offsets moved, or the producers were read again: keep the high watermark within the log, and let
@@ -193,6 +194,18 @@ class LogState:
             and segment.end_position + size <= segment.byte_limit
             and timestamp <= segment.roll_at
             and self.log_end_offset + count - segment.base <= _INT32_MAX
+        )
+
+    def has_room(self, size: int, count: int, timestamp: int) -> bool:
+        """Whether batches of so many bytes and records fit, however many they are: no table becomes full."""
+        segment = self.active
+        end = segment.end_position + size
+        return (
+            end <= segment.byte_limit
+            and timestamp <= segment.roll_at
+            and self.log_end_offset + count - segment.base <= _INT32_MAX
+            and end // (segment.index_interval + 1) < segment.max_rows
+            and self.failed is None
         )
 
     def epoch_at(self, offset: Offset) -> Epoch:

@@ -13,15 +13,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from crc32c import crc32c
+
 if TYPE_CHECKING:  # (mypyc knows it; nothing is imported when the file runs)
     from mypy_extensions import i64
 
+    _Facts = tuple[i64, i64, i64, i64]
+
 __all__ = [
     "COMPILED",
+    "Plain",
     "good_batch",
     "good_records",
-    "plain_batch",
-    "plain_request",
     "produced_batches",
     "starts_of_records",
 ]
@@ -35,9 +38,11 @@ _UNCOUNTED = 12
 _LATEST: Final = 1 << 56
 """A timestamp (ms) that no plain batch reaches: with what records add to it, it stays a machine integer."""
 _ID_BYTES: Final = 16
-_Plain = tuple[int, int, int, int, int, int, int, int, int, int]
-"""What is said of a plain batch: where it begins and ends, the number of its records, their newest and oldest
-timestamp, how many have no key, the CRC that it should have, and its producer's id, epoch and sequence."""
+_CRC_FROM: Final = 21
+_IN_FRONT: Final = 8
+"""Bytes of a request up to its correlation id, and with it."""
+_TAIL: Final = 3
+"""Bytes after the records of a flexible version: no tagged fields of partition, topic and request."""
 
 
 def _varint(data: bytes, p: i64, end: i64, most: i64) -> tuple[i64, i64]:
@@ -216,8 +221,9 @@ def good_batch(batch: bytes, most: i64) -> tuple[bool, i64, i64, i64]:
     return _good_batch(batch, 0, len(batch), most)
 
 
-def plain_batch(data: bytes, p: i64, end: i64, most: i64) -> _Plain | None:
-    """What there is to know about a good batch in data[p:end] that is of no transaction; None of any other.
+def _plain(data: bytes, p: i64, end: i64, most: i64) -> _Facts:
+    """Of a good batch in data[p:end] that is of no transaction: the number of its records, their newest and oldest
+    timestamp, and how many have no key; below 0 of any other.
 
     Its newest timestamp is the one that its header says, and all are as times are.
     """
@@ -227,16 +233,11 @@ def plain_batch(data: bytes, p: i64, end: i64, most: i64) -> _Plain | None:
     keyless: i64
     good, newest, oldest, keyless = _good_batch(data, p, end, most)
     if not good or data[p + 22]:
-        return None
+        return _BROKEN, 0, 0, 0
     first: i64 = _int64(data, p + 27)
     if first < 0 or first >= _LATEST or first + newest != _int64(data, p + 35):
-        return None
-    producer: i64 = _int64(data, p + 43)
-    epoch: i64 = _int32(data, p + 51) >> 16
-    count: i64 = _int32(data, p + 57)
-    crc: i64 = _int32(data, p + 17) & 0xFFFFFFFF
-    sequence: i64 = _int32(data, p + 53)
-    return p, end, count, first + newest, first + oldest, keyless, crc, producer, epoch, sequence
+        return _BROKEN, 0, 0, 0
+    return _int32(data, p + 57), first + newest, first + oldest, keyless
 
 
 def produced_batches(frame: bytes, p: i64, count: i64, found: list[tuple[int, int, int]]) -> i64:
@@ -266,59 +267,159 @@ def produced_batches(frame: bytes, p: i64, count: i64, found: list[tuple[int, in
     return p
 
 
-def plain_request(
-    frame: bytes,
-    p: i64,
-    by_id: bool,
-    most: i64,
-    topics: list[tuple[int, int, int, int, int]],
-    batches: list[tuple[int, _Plain]],
-) -> bool:
-    """Whether all batches of a Produce request of a flexible version are plain; `p` is at the count of its topics.
+class Plain:
+    """The plain batches that were found in Produce requests, whole and with the right CRC.
 
-    Appends of each topic where its part and its name begin, where the name and the count of its partitions end,
-    and that count; of each batch its partition and what `plain_batch` says.  False, with some of that appended,
-    where anything is unusual.
+    `batches` has of each the partition, the correlation id of its request, its bytes, the number of its records,
+    their newest timestamp, and the id of its producer.  The rest is of all batches together.
     """
-    whole: i64 = len(frame)
-    left: i64
-    left, p = _count(frame, p, whole)
-    if left <= 0:
-        return False
-    while left > 0:
-        left -= 1
-        begin: i64 = p
-        size: i64 = _ID_BYTES
-        if not by_id:
-            size, p = _count(frame, p, whole)
-        if size < 0 or size > whole - p:
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[int, int, memoryview, int, int, int]] = []
+        self.newest: i64 = -1
+        self.oldest: i64 = _LATEST
+        self.keyless: i64 = 0
+        """How many records have no key."""
+        self.largest: i64 = 0
+        """Bytes of the largest batch."""
+        self.size: i64 = 0
+        self.records: i64 = 0
+        self.numbered: i64 = 0
+        """How many batches have a producer that numbers them."""
+        self.rising = True
+        """Whether the partitions of each topic of a request are in order, so that none is there twice."""
+        self.end: i64 = 0
+        """Where the last request ends."""
+
+    def take(
+        self, frame: memoryview, data: bytes, p: i64, end: i64, most: i64, index: i64, correlation: i64
+    ) -> bool:
+        """Take in the batch of a partition in data[p:end], if it is plain.  `frame` has the bytes of `data`."""
+        plain: _Facts = _plain(data, p, end, most)
+        if plain[0] < 0:
             return False
-        name: i64 = p
-        p += size
-        named: i64 = p
-        partitions: i64
-        partitions, p = _count(frame, p, whole)
-        if partitions <= 0:
+        records = frame[p:end]
+        if crc32c(records[_CRC_FROM:]) != _int32(data, p + 17) & 0xFFFFFFFF:
             return False
-        topics.append((begin, name, named, p, partitions))
-        while partitions > 0:
-            partitions -= 1
-            if whole - p < 4:
-                return False
-            index: i64 = _int32(frame, p)
-            size, p = _varint(frame, p + 4, whole, 28)
-            size -= 1
-            if size < _HEADER_SIZE or size >= whole - p or not frame[p - 1] or frame[p + size]:
-                return False
-            plain = plain_batch(frame, p, p + size, most)
-            if plain is None:
-                return False
-            batches.append((index, plain))
-            p += size + 1
-        if p >= whole or frame[p]:
+        producer: i64 = _int64(data, p + 43)
+        if producer >= 0:
+            self.numbered += 1
+        self.batches.append((index, correlation, records, plain[0], plain[1], producer))
+        if plain[1] > self.newest:
+            self.newest = plain[1]
+        if plain[2] < self.oldest:
+            self.oldest = plain[2]
+        self.keyless += plain[3]
+        self.records += plain[0]
+        self.size += end - p
+        if end - p > self.largest:
+            self.largest = end - p
+        return True
+
+    def request(
+        self,
+        frame: memoryview,
+        p: i64,
+        by_id: bool,
+        most: i64,
+        topics: list[tuple[int, int, int, int, int]],
+    ) -> bool:
+        """Whether all batches of a request of a flexible version are plain; `p` is at the count of its topics.
+
+        Appends of each topic where its part and its name begin, where the name and the count of its partitions
+        end, and that count.  False, with some of that appended, where anything is unusual.
+        """
+        data = bytes(frame)
+        whole: i64 = len(data)
+        left: i64
+        left, p = _count(data, p, whole)
+        if left <= 0:
             return False
-        p += 1
-    return p + 1 == whole and not frame[p]
+        while left > 0:
+            left -= 1
+            begin: i64 = p
+            size: i64 = _ID_BYTES
+            if not by_id:
+                size, p = _count(data, p, whole)
+            if size < 0 or size > whole - p:
+                return False
+            name: i64 = p
+            p += size
+            named: i64 = p
+            partitions: i64
+            partitions, p = _count(data, p, whole)
+            if partitions <= 0:
+                return False
+            topics.append((begin, name, named, p, partitions))
+            last: i64 = -1
+            while partitions > 0:
+                partitions -= 1
+                if whole - p < 4:
+                    return False
+                index: i64 = _int32(data, p)
+                size, p = _varint(data, p + 4, whole, 28)
+                size -= 1
+                if size < _HEADER_SIZE or size >= whole - p or not data[p - 1] or data[p + size]:
+                    return False
+                if not self.take(frame, data, p, p + size, most, index, 0):
+                    return False
+                if index <= last:
+                    self.rising = False
+                last = index
+                p += size + 1
+            if p >= whole or data[p]:
+                return False
+            p += 1
+        return p + 1 == whole and not data[p]
+
+    def frames(
+        self,
+        frame: memoryview,
+        end: i64,
+        flexible: bool,
+        key: bytes,
+        head: bytes,
+        most: i64,
+        largest: i64,
+        frames: i64,
+    ) -> None:
+        """Take in the Produce requests that stand first in `frame`, up to one that is not like the others.
+
+        Each is for one partition, and has a plain batch of at most `most` records.  The first ends at `end`; a
+        length, `largest` at most, is in front of each of the others.  `key` is what comes before their correlation
+        id, `head` what comes between that and the partition.
+        """
+        data = bytes(frame)
+        whole: i64 = len(data)
+        before: i64 = _IN_FRONT + len(head)
+        p: i64 = 0
+        while frames > 0:
+            at: i64 = p + before
+            if end > whole or end - at < _HEADER_SIZE or data[p : p + 4] != key or data[p + 8 : at] != head:
+                return
+            index: i64 = _int32(data, at)
+            stop: i64 = end
+            size: i64
+            if flexible:
+                stop -= _TAIL
+                size, at = _varint(data, at + 4, stop, 28)
+                size -= 1
+                if size < 0 or not data[at - 1] or data[stop] or data[stop + 1] or data[stop + 2]:
+                    return
+            else:
+                size = _int32(data, at + 4)
+                at += 8
+            if size != stop - at or not self.take(frame, data, at, stop, most, index, _int32(data, p + 4)):
+                return
+            self.end = end
+            frames -= 1
+            if whole - end < 4:
+                return
+            size = _int32(data, end)
+            if size <= 0 or size > largest:
+                return
+            p = end + 4
+            end = p + size
 
 
 def _count(frame: bytes, p: i64, end: i64) -> tuple[i64, i64]:

@@ -32,10 +32,10 @@ class Acknowledgement:
 class AcknowledgementQueue:
     """The open acknowledgements of one partition."""
 
-    __slots__ = ("_everywhere", "_fresh", "_here", "purging")
+    __slots__ = ("_everywhere", "_here", "fresh", "purging")
 
     def __init__(self) -> None:
-        self._fresh: list[Acknowledgement] = []
+        self.fresh: list[Acknowledgement] = []
         """Of this loop step."""
         self._everywhere: dict[Acknowledgement, None] = {}
         self._here: dict[Acknowledgement, None] = {}
@@ -43,14 +43,14 @@ class AcknowledgementQueue:
         """Of DeleteRecords: they wait for the log start of every replica."""
 
     def __len__(self) -> int:
-        return len(self._fresh) + len(self._everywhere) + len(self._here) + len(self.purging)
+        return len(self.fresh) + len(self._everywhere) + len(self._here) + len(self.purging)
 
     def __repr__(self) -> str:
         return f"<AcknowledgementQueue {len(self)}>"
 
     def add(self, acknowledgement: Acknowledgement) -> None:
         """A batch was appended in this loop step."""
-        self._fresh.append(acknowledgement)
+        self.fresh.append(acknowledgement)
 
     def add_purging(self, acknowledgement: Acknowledgement) -> None:
         """The log start was raised."""
@@ -64,18 +64,18 @@ class AcknowledgementQueue:
 
     def dismiss(self, error: ErrorCode) -> None:
         """Settle all of them with this error."""
-        waiting = [*self._everywhere, *self._here, *self.purging, *self._fresh]
+        waiting = [*self._everywhere, *self._here, *self.purging, *self.fresh]
         self._everywhere.clear()
         self._here.clear()
         self.purging.clear()
-        self._fresh.clear()
+        self.fresh.clear()
         for acknowledgement in waiting:
             acknowledgement.settle(error)
 
     def refuse_unwritten(self, end: Offset) -> None:
         """What this loop step appended after `end` found no room on the disk."""
-        refused = [acknowledgement for acknowledgement in self._fresh if acknowledgement.end > end]
-        self._fresh = [acknowledgement for acknowledgement in self._fresh if acknowledgement.end <= end]
+        refused = [acknowledgement for acknowledgement in self.fresh if acknowledgement.end > end]
+        self.fresh = [acknowledgement for acknowledgement in self.fresh if acknowledgement.end <= end]
         for acknowledgement in refused:
             acknowledgement.settle(ErrorCode.KAFKA_STORAGE_ERROR)
 
@@ -86,8 +86,8 @@ class AcknowledgementQueue:
             _settle(self._everywhere, high_watermark, safe)
         if self._here:
             _settle(self._here, here, ErrorCode.NONE)
-        if self._fresh:
-            fresh, self._fresh = self._fresh, []
+        if self.fresh:
+            fresh, self.fresh = self.fresh, []
             for acknowledgement in fresh:
                 if acknowledgement.everywhere:
                     if acknowledgement.end <= high_watermark:

@@ -264,24 +264,9 @@ class Partition:
             self._touched.append(self)
         return first
 
-    def append_fitting(
-        self, batch: memoryview, count: int, timestamp: int, header: BatchHeader | None
-    ) -> Offset:
-        """`append` a batch of `count` records that fits into the last segment; `header` if it has a producer."""
-        log, traffic = self.log, self.leading.traffic
-        first = log.append_fitting(batch, count, timestamp, self.leader_epoch)
-        if header is not None:
-            log.producers.append(header, first, first + count - 1)
-        traffic.bytes_in += len(batch)
-        traffic.records_in += count
-        if not self._dirty:
-            self._dirty = True
-            self._touched.append(self)
-        return first
-
     def await_acknowledgement(self, acknowledgement: Acknowledgement) -> None:
         """Settle it when the log is acknowledged far enough, at the end of this loop step at the earliest."""
-        self.acknowledgements.add(acknowledgement)
+        self.acknowledgements.fresh.append(acknowledgement)
         if not self._dirty:
             self._dirty = True
             self._touched.append(self)
@@ -332,10 +317,13 @@ class Partition:
         if high_watermark > self.high_watermark and leading.enough_in_sync:
             self.high_watermark = log.high_watermark = high_watermark
         high_watermark = self.high_watermark
-        self.acknowledgements.advance(high_watermark, here, leading.enough_in_sync)
-        if self.acknowledgements.purging:
-            self.acknowledgements.purged(self.low_watermark)
-        moved, self.watchers.reported = FOLLOWED if self.watchers.reported else 0, False
+        acknowledgements, watchers = self.acknowledgements, self.watchers
+        acknowledgements.advance(high_watermark, here, leading.enough_in_sync)
+        if acknowledgements.purging:
+            acknowledgements.purged(self.low_watermark)
+        moved = 0
+        if watchers.reported:
+            moved, watchers.reported = FOLLOWED, False
         before, readable = self._readable, (high_watermark, here, log.log_start_offset)
         if readable != before:
             self._readable = readable
@@ -351,11 +339,14 @@ class Partition:
 
     def begin_sync(self) -> SyncJob | None:
         """The sync that should begin now, if any."""
-        if self.gone or self.offline or not self.sync.due(self.log):
+        log, sync = self.log, self.sync
+        if log.page_cache and not (sync.flush_now or log.unsynced.files or log.epochs.dirty):
+            return None  # (most often, so it is asked first)
+        if self.gone or self.offline or not sync.due(log):
             return None
-        job = self.log.begin_sync()
+        job = log.begin_sync()
         if job is not None:
-            self.sync.began(job)
+            sync.began(job)
         return job
 
     def synced(self, log: Log, job: SyncJob) -> None:

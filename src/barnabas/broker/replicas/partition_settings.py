@@ -21,6 +21,11 @@ class PartitionSettings(NamedTuple):
     """The codec of every batch; -1: the producer's."""
     plain_size: int
     """Largest batch that may be appended without a change; -1: none."""
+    compact: bool
+    """Whether every record needs a key."""
+    before_max_ms: int
+    after_max_ms: int
+    """How far a record's time may be from ours."""
     leader_throttled: bool
     follower_throttled: bool
 
@@ -33,6 +38,9 @@ class PartitionSettings(NamedTuple):
             config.log_append_time,
             codec,
             min(config.max_message_bytes, config.segment_bytes) if plain else -1,
+            config.compact,
+            config.timestamp_before_max_ms,
+            config.timestamp_after_max_ms,
             is_throttled(config.leader_throttled, index, node),
             is_throttled(config.follower_throttled, index, node),
         )

@@ -19,14 +19,15 @@ NO_LIMIT = (1 << 63) - 1
 class SyncSchedule:
     """The sync that is in flight, and whether the next one is due.  Times are monotonic seconds."""
 
-    __slots__ = ("_flush_at", "_flush_now", "_refused", "in_flight")
+    __slots__ = ("_flush_at", "_refused", "flush_now", "in_flight")
 
     def __init__(self) -> None:
         self.in_flight: SyncJob | None = None
         self._refused = False
         """The last one found no room."""
         self._flush_at: float | None = None
-        self._flush_now = False
+        self.flush_now = False
+        """Something is to be synced although nobody waits for that."""
 
     def __repr__(self) -> str:
         return f"<SyncSchedule in_flight={self.in_flight} refused={self._refused}>"
@@ -44,8 +45,8 @@ class SyncSchedule:
         holds_records = log.log_start_offset < log.log_end_offset
         if not log.page_cache:
             return holds_records and log.needs_sync
-        if log.unsynced.files or (holds_records and log.epochs.dirty) or self._flush_now:
-            self._flush_now = False
+        if log.unsynced.files or (holds_records and log.epochs.dirty) or self.flush_now:
+            self.flush_now = False
             return log.needs_sync
         return False
 
@@ -69,7 +70,7 @@ class SyncSchedule:
 
     def hasten(self) -> None:
         """Sync what is written, although nobody waits for that."""
-        self._flush_now = True
+        self.flush_now = True
 
     def flush_if_old(self, log: Log, config: LogConfig, now: Now) -> bool:
         """Where acks do not wait for syncs, flush.ms still bounds how long records stay unsynced.
@@ -84,6 +85,6 @@ class SyncSchedule:
             self._flush_at = now.mono + config.flush_ms / 1000.0
         elif now.mono >= self._flush_at:
             self._flush_at = None
-            self._flush_now = True
+            self.flush_now = True
             return True
         return False

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING
 
-from crc32c import crc32c
-
+from barnabas.broker.replicas.acknowledgements import Acknowledgement
 from barnabas.broker.replicas.batch_checks import RefusedError
 from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.requests.validation import (
@@ -20,28 +20,31 @@ from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log.producer_state import Duplicate, VerificationGuard
 from barnabas.model import Now, Offset
 from barnabas.ports import Buffer
-from barnabas.wire.records import CRC_COUNTS_FROM, read_batch_header
+from barnabas.wire.records import read_batch_header
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
     from barnabas.wire.records import BatchHeader
+    from barnabas.wire.walk import Plain
 
 __all__ = [
     "NotAppendedError",
-    "PlainFacts",
+    "PlainBatches",
     "admit",
     "append_checked",
     "append_control",
     "append_own",
     "append_plain",
     "append_read",
-    "append_walked",
-    "takes",
+    "may_hold",
 ]
 
 
-PlainFacts = tuple[int, int, int, int, int, int, int, int, int, int]
-"""What `walk.plain_batch` says of a batch."""
+_producer = Struct(">qhi").unpack_from
+_READ_BYTES, _READ_RECORDS = 1 << 19, 1 << 19
+"""More than one read may bring."""
+_PRODUCER_AT = 43
+"""Where a batch has the id and the epoch of its producer, and its sequence."""
 
 
 class NotAppendedError(KafkaError):
@@ -51,34 +54,84 @@ class NotAppendedError(KafkaError):
     """
 
 
-def takes(
-    partition: Partition, records: memoryview, facts: PlainFacts, everywhere: bool, wall_ms: int
-) -> bool:
-    """Whether a batch of which `walk` says these facts may be appended as it is, without a look at anything else.
-
-    Nothing is done yet.  If so, `append_walked` cannot fail.
-    """
-    _, _, count, newest, oldest, keyless, crc, producer, epoch, sequence = facts
-    config, log = partition.config, partition.log
+def may_hold(partition: Partition, found: Plain, wall_ms: int) -> bool:
+    """Whether the topic of a partition takes batches like these: of their times and sizes, keyed or not."""
+    settings = partition.settings
     return (
-        partition.is_leader
-        and not partition.offline
-        and not partition.no_room
-        and not (everywhere and not partition.leading.enough_in_sync)
-        and len(records) <= partition.settings.plain_size
-        and newest - wall_ms <= config.timestamp_after_max_ms
-        and wall_ms - oldest <= config.timestamp_before_max_ms
-        and not (keyless and config.compact)
-        and log.fits(len(records), count, newest)
-        and (producer < 0 or log.producers.expects(producer, epoch, sequence))
-        and crc32c(records[CRC_COUNTS_FROM:]) == crc
+        found.newest - wall_ms <= settings.after_max_ms
+        and wall_ms - found.oldest <= settings.before_max_ms
+        and found.largest <= settings.plain_size
+        and not (settings.compact and found.keyless)
     )
 
 
-def append_walked(partition: Partition, records: memoryview, facts: PlainFacts) -> Offset:
-    """Append a batch that the partition `takes`; returns its first offset."""
-    header = read_batch_header(records) if facts[7] >= 0 else None
-    return partition.append_fitting(records, facts[2], facts[3], header)
+class PlainBatches(Acknowledgement):
+    """Plain batches that arrive in one read for one partition, acknowledged together, up to `end`.
+
+    No write is between them.  `records` and `size` (bytes) are of those that were appended, which `count` adds to
+    the traffic when all are.
+    """
+
+    __slots__ = ("_begin", "epoch", "log", "partition", "records", "size", "until")
+
+    def __init__(self, partition: Partition, everywhere: bool) -> None:
+        self.end = -1
+        self.everywhere = everywhere
+        self.partition = partition
+        self.log = partition.log
+        self.epoch = partition.leader_epoch
+        self.records = self.size = 0
+        self.until = -1
+        self._begin = (0, 0)
+
+    def takes(self, found: Plain, most: int) -> bool:
+        """Whether the partition takes `most` of these batches as they are, as far as their producers go.
+
+        If so, it also takes all that a read may bring, if none of it is of a later time than `until`.
+        """
+        partition, log = self.partition, self.log
+        if (
+            not partition.is_leader
+            or partition.offline
+            or partition.no_room
+            or (self.everywhere and not partition.leading.enough_in_sync)
+        ):
+            return False
+        newest = found.newest
+        self._begin = log.log_end_offset, log.active.end_position
+        if log.has_room(_READ_BYTES, _READ_RECORDS, newest):
+            if log.active.end_position:
+                self.until = log.active.roll_at
+            return True
+        fits = log.fits if most == 1 else log.has_room
+        return fits(found.size, found.records, newest)
+
+    def expects(self, records: memoryview) -> bool:
+        """Whether a batch is the next one of its producer."""
+        return self.log.producers.expects(*_producer(records, _PRODUCER_AT))
+
+    def append(self, records: memoryview, count: int, newest: int, producer: int) -> Offset:
+        """Append a batch that it takes; returns its first offset."""
+        first = self.log.append_fitting(records, count, newest, self.epoch)
+        self.end = end = first + count
+        self.records += count
+        self.size += len(records)
+        if producer >= 0:
+            self.log.producers.append(read_batch_header(records), first, end - 1)
+        return first
+
+    def appended(self) -> None:
+        """All that was appended to the log since it was asked whether it `takes` them are these batches."""
+        log, (offset, position) = self.log, self._begin
+        self.end = end = log.log_end_offset
+        self.records, self.size = end - offset, log.active.end_position - position
+        traffic = self.partition.leading.traffic
+        traffic.bytes_in += self.size
+        traffic.records_in += self.records
+
+    def count(self) -> None:
+        """Count what was appended in the traffic of the partition, as `appended` does."""
+        self.partition.leading.traffic.wrote(self.size, self.records)
 
 
 def append_plain(

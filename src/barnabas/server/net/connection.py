@@ -29,14 +29,14 @@ from barnabas.server.net.frame_reader import Receiving
 from barnabas.server.net.network import Network
 from barnabas.server.net.route import Route
 from barnabas.server.net.send_queue import SendQueue
-from barnabas.server.net.slot import Place, Slot
+from barnabas.server.net.slot import FastPath, Place, Slot
 from barnabas.server.net.throttle import Throttle
 from barnabas.server.observe import events
 from barnabas.server.observe.metrics import Counter
 from barnabas.wire.frame import write_response
 from barnabas.wire.replica_fetch import PlainAnswer, write_plain_answer
 
-__all__ = ["Acceptor", "Connection", "FastPath", "TakeFrame"]
+__all__ = ["Acceptor", "Connection", "TakeFrame"]
 
 _LENGTH = Struct(">i")
 SHARE_OF_STEP_S = 0.0015
@@ -61,23 +61,6 @@ class Acceptor(Protocol):
 
     def closed(self, connection: Connection) -> None:
         """A connection has ended."""
-        ...
-
-
-class FastPath(Protocol):
-    """What the client of a connection was seen to send (`produce_fast_path`, `fetch_fast_path`)."""
-
-    @property
-    def unwritten(self) -> bool:
-        """Whether the bytes that `take` took last are needed until the end of the step."""
-        ...
-
-    def take(self, data: memoryview, position: int, end: int, received: float) -> bool:
-        """Serve the frame data[position:end] if it is like an earlier one."""
-        ...
-
-    def end_of_read(self) -> bool:
-        """Every frame of one read was handed on.  Returns whether the loop step has to end because of them."""
         ...
 
 
@@ -230,6 +213,10 @@ class Connection(asyncio.BufferedProtocol):
         serve, received, most = self._take, self.last_active, self.max_frame
         clock = self._network.platform.monotonic
         self._yields = False
+        if (first := self.fast_path) is not None and first.ahead and self._unmute is None:
+            if (room := self._network.limits.max_pipelined - len(self.line) - self.more) > 0:
+                position = first.take_ahead(data, total, received, room)
+                keep = position > 0
         while total - position >= 4:
             size = _LENGTH.unpack_from(data, position)[0]
             if not 0 < size <= most:

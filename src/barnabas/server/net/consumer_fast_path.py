@@ -21,7 +21,7 @@ from barnabas.server.net.connection import SENT_AT_ONCE_BYTES, Connection
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.network import Network
 from barnabas.server.net.route import Route
-from barnabas.server.net.slot import Slot
+from barnabas.server.net.slot import NothingAhead, Slot
 from barnabas.server.observe import events
 from barnabas.wire.codec.message import Message
 from barnabas.wire.consumer_fetch import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["ConsumerFastPath"]
 
 
-class ConsumerFastPath:
+class ConsumerFastPath(NothingAhead):
     """What the consumer on one connection was seen to send.  `take` is the fast path."""
 
     __slots__ = ("_answered", "_broker", "_clock", "_connection", "_known", "_network", "_route")

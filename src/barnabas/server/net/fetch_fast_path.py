@@ -18,6 +18,7 @@ from barnabas.server.net.connection import SENT_AT_ONCE_BYTES, Connection
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.network import Network
 from barnabas.server.net.route import Route
+from barnabas.server.net.slot import NothingAhead
 from barnabas.server.observe import events
 from barnabas.wire.frame import RequestHeader
 from barnabas.wire.replica_fetch import FetchShape, PlainAnswer, write_plain_answer
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["FetchFastPath"]
 
 
-class FetchFastPath:
+class FetchFastPath(NothingAhead):
     """What the follower on one connection was seen to send.  `take` is the fast path."""
 
     __slots__ = ("_broker", "_clock", "_ends_step", "_known", "connection", "network", "route")

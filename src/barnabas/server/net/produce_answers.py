@@ -14,8 +14,8 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.broker.purgatory import Waiting
-from barnabas.broker.replicas.acknowledgements import Acknowledgement
 from barnabas.broker.replicas.partition import Partition
+from barnabas.broker.requests.append import PlainBatches
 from barnabas.errors import ErrorCode
 from barnabas.model import Now, Offset
 from barnabas.server.net.connection import Connection
@@ -32,10 +32,19 @@ from barnabas.wire.schemas.produce import (
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
 
-__all__ = ["LEAST_BATCH_BYTES", "Batches", "ProduceRun", "ProduceTemplate", "SeveralReply"]
+__all__ = [
+    "LEAST_BATCH_BYTES",
+    "MOST_COPIED_BYTES",
+    "Batches",
+    "ProduceRun",
+    "ProduceTemplate",
+    "SeveralReply",
+]
 
 LEAST_BATCH_BYTES = 61
 """A batch without records."""
+MOST_COPIED_BYTES = 128 * 1024
+"""Compiled code reads a copy of a frame; of a larger one the copy would cost more than it saves."""
 _FLEXIBLE_SINCE = 9
 _LOG_START_SINCE = 5
 _ZSTD_SINCE = 7
@@ -68,6 +77,8 @@ class ProduceTemplate:
     __slots__ = (
         "acks",
         "after",
+        "alike",
+        "before",
         "everywhere",
         "flexible",
         "head",
@@ -102,6 +113,10 @@ class ProduceTemplate:
         """The attribute of batches of transactions, if there may be such."""
         self.head = bytes(frame[:4])
         self.key = bytes(frame[_COMPARED_FROM : self.key_end])
+        self.before = self.key[:-4]
+        """The key without the partition."""
+        self.alike = self.head + self.before
+        """What those have in common that differ by the partition alone."""
         self.least = self.key_end + LEAST_BATCH_BYTES
         self.unpack: Callable[[Any, int], tuple[Any, ...]] = _struct(f">4si{len(self.key)}sI").unpack_from
         self._learn_answer(request)
@@ -216,9 +231,9 @@ class SeveralReply:
     def encoded(self) -> bytes:
         """The frame, when all is done."""
         packed = [
-            _part(batches.index, 0, first, -1, batches.partition.log.log_start_offset, 1, 0, 0)
+            _part(batches.partition.index, 0, first, -1, batches.start, 1, 0, 0)
             if not batches.error
-            else _part(batches.index, batches.error, -1, -1, -1, 1, 0, 0)
+            else _part(batches.partition.index, batches.error, -1, -1, -1, 1, 0, 0)
             for batches, first in self.parts
         ]
         pieces, size, at = [b""], 11, 0
@@ -233,15 +248,15 @@ class SeveralReply:
         return b"".join(pieces)
 
 
-_Single = tuple["Batches", ProduceTemplate, int, Offset, int]
+Reply = tuple["Batches", int, Offset, int] | SeveralReply
 
 
 class ProduceRun(Waiting):
     """The place in the line of neighbouring requests of one read that the fast path served.
 
-    `replies` leave in their order; that to a request for one partition is (batches, template, correlation id, base
-    offset, append time), so that it costs least.  `open` counts the batches that are not done, and `awaited` are
-    those that the next reply waits for.  It waits in the purgatory while some of them are not done.
+    `replies` leave in their order; that to a request for one partition is (batches, correlation id, base offset,
+    append time), so that it costs least.  `open` counts the batches that are not done, and `awaited` are those
+    that the next reply waits for.  It waits in the purgatory while some of them are not done.
     """
 
     __slots__ = (
@@ -263,7 +278,7 @@ class ProduceRun(Waiting):
         self.timeout_s = timeout_s
         self.handled = 0.0
         self.batches: list[Batches] = []
-        self.replies: list[_Single | SeveralReply] = []
+        self.replies: list[Reply] = []
         self.open = 0
         self.awaited: Batches | None = None
         self._next = 0
@@ -275,31 +290,30 @@ class ProduceRun(Waiting):
         """
         fast_path, replies = self.fast_path, self.replies
         connection = fast_path.connection
-        add = connection.send_queue.add_small
         begun = at = self._next
+        parts: list[bytes] = []
         for reply in replies[at:] if at else replies:
             if isinstance(reply, tuple):
-                batches, template, correlation, first, time = reply
+                batches, correlation, first, time = reply
                 if not batches.done:
                     self.awaited = batches
                     break
-                error, start = batches.error, batches.partition.log.log_start_offset
-                if error:
-                    first = time = start = -1
-                size, middle, after = template.size, template.middle, template.after
-                if template.with_start:
-                    add(template.pack(size, correlation, middle, error, first, time, start, after))
+                template = batches.template
+                if batches.error or not template.with_start:
+                    parts.append(batches.answer(correlation, first, time))
                 else:
-                    add(template.pack(size, correlation, middle, error, first, time, after))
+                    size, middle, start, after = template.size, template.middle, batches.start, template.after
+                    parts.append(template.pack(size, correlation, middle, 0, first, time, start, after))
             else:
                 if self.open and (waits_for := reply.waits_for()) is not None:
                     self.awaited = waits_for
                     break
-                add(reply.encoded())
+                parts.append(reply.encoded())
             at += 1
         if at == begun:
             return False
         self._next = at
+        connection.send_queue.add_small(b"".join(parts) if len(parts) > 1 else parts[0])
         connection.look_again()
         fast_path.answered(at - begun, self.handled, now - self.received)
         if at < len(replies):
@@ -308,19 +322,18 @@ class ProduceRun(Waiting):
         connection.more -= at - begun - 1
         return True
 
-    def settled(self, batches: Batches) -> None:
-        """These batches are done: there may be something to send."""
-        self.open -= 1
-        if not self.open:
+    def look(self) -> None:
+        """All of its batches are done, or those that the next reply waits for: there may be something to send."""
+        if not self.open and self.bucket is not None:
             self._unpark()
-        elif self.awaited is not batches:
-            return
         self.fast_path.connection.slot_done(self)
 
     def park(self) -> None:
         """It takes longer than this loop step: from now on the timeout of its requests counts."""
         if self.bucket is None:
             self.fast_path.broker.purgatory.add(self, force=True)
+            if self.awaited is not None and self.awaited.done:
+                self.fast_path.connection.slot_done(self)
 
     def _unpark(self) -> None:
         if self.bucket is not None:
@@ -343,34 +356,61 @@ class ProduceRun(Waiting):
         return f"<ProduceRun {self._next} of {len(self.replies)} answered>"
 
 
-class Batches(Acknowledgement):
-    """The batches of a run for one partition: written, synced and so acknowledged together, up to `end`."""
+class Batches(PlainBatches):
+    """The batches of a run for one partition: written, synced and so acknowledged together, up to `end`.
 
-    __slots__ = ("done", "error", "index", "partition", "run")
+    `template` says what the answers look like, if each is to a request for this partition alone, `start` where the
+    log began when they were done.
+    """
 
-    def __init__(self, run: ProduceRun, partition: Partition, everywhere: bool, end: Offset) -> None:
-        self.run = run
-        self.partition = partition
-        self.index = partition.index
+    __slots__ = ("done", "error", "run", "start", "template")
+
+    def __init__(
+        self, partition: Partition, everywhere: bool, template: ProduceTemplate | None = None
+    ) -> None:
+        self.end = self.until = self.start = -1  # (as the class above does: one call less for each partition)
         self.everywhere = everywhere
-        self.end = end
+        self.partition = partition
+        self.log = partition.log
+        self.epoch = partition.leader_epoch
+        self.records = self.size = self.error = 0
+        self.template: ProduceTemplate = template  # type: ignore[assignment]  # asked for where one was given
+        self.run: ProduceRun | None = None
         self.done = False
-        self.error = 0
+
+    def join(self, run: ProduceRun) -> None:
+        """Be answered in the place of this run, when they are acknowledged."""
+        self.run = run
         run.batches.append(self)
         run.open += 1
         if run.awaited is None:
             run.awaited = self
+        self.partition.await_acknowledgement(self)
 
     def settle(self, error: ErrorCode) -> None:
         """They are safe, or will never be known to be."""
-        if not self.done:
+        run = self.run
+        if not self.done and run is not None:
             self.done = True
             self.error = error
-            self.run.settled(self)
+            self.start = self.partition.log.log_start_offset
+            run.open -= 1
+            if not run.open or (run.awaited is self and run.bucket is not None):
+                run.look()  # (what is not parked is settled in this loop step too, or parks)
+
+    def answer(self, correlation: int, first: Offset, time: int) -> bytes:
+        """The frame for one of them, when they are done."""
+        template, error, start = self.template, self.error, self.start
+        if error:
+            first = time = start = -1
+        size, middle, after = template.size, template.middle, template.after
+        if template.with_start:
+            return template.pack(size, correlation, middle, error, first, time, start, after)
+        return template.pack(size, correlation, middle, error, first, time, after)
 
     def park(self) -> bool:
         """It takes longer than this loop step."""
-        if self.done:
+        if self.done or self.run is None:
             return False
         self.run.park()
         return True

@@ -15,15 +15,15 @@ here, because the bytes are not what the producer sent any more.
 from __future__ import annotations
 
 from contextlib import suppress
+from struct import Struct
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.requests.append import (
     NotAppendedError,
     append_checked,
     append_plain,
-    append_walked,
-    takes,
+    may_hold,
 )
 from barnabas.broker.requests.produce import ProduceWaiting
 from barnabas.broker.requests.produce_several import SeveralBatches
@@ -35,12 +35,14 @@ from barnabas.server.net.context import RequestContext
 from barnabas.server.net.network import Network
 from barnabas.server.net.produce_answers import (
     LEAST_BATCH_BYTES,
+    MOST_COPIED_BYTES,
     Batches,
     ProduceRun,
     ProduceTemplate,
+    Reply,
     SeveralReply,
 )
-from barnabas.server.net.produce_several import KnownSeveral
+from barnabas.server.net.produce_several import KnownSeveral, PlainSeveral
 from barnabas.server.net.route import Route
 from barnabas.server.observe import events
 from barnabas.server.observe.traffic import Traffic
@@ -51,11 +53,15 @@ from barnabas.wire.schemas.produce import ProduceRequest
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
     from barnabas.broker.replicas.partition import Partition
+    from barnabas.wire.walk import Plain
 
 __all__ = ["MOST_TEMPLATES", "ProduceFastPath"]
 
 MOST_TEMPLATES = 64
 """Kinds of requests remembered for one connection; further ones take the slow path."""
+FIRST_AHEAD, MOST_AHEAD = 1, 128
+"""Frames of a read that are looked at together, at first and at most."""
+_LENGTH = Struct(">i").unpack_from
 _ATTRIBUTES_AT = 22
 """The low byte of a batch's attributes."""
 WRITTEN_AT_ONCE_BYTES = 256 * 1024
@@ -66,9 +72,12 @@ class ProduceFastPath:
     """What the producer on one connection was seen to send.  `take` is the fast path."""
 
     __slots__ = (
+        "_alike",
+        "_appended",
         "_bytes",
         "_clock",
         "_generation",
+        "_joined",
         "_known",
         "_last",
         "_network",
@@ -81,6 +90,8 @@ class ProduceFastPath:
         "_shapes",
         "_taken",
         "_traffic",
+        "_until",
+        "ahead",
         "broker",
         "connection",
         "route",
@@ -98,9 +109,14 @@ class ProduceFastPath:
         self.route = route
         self.unwritten = False
         """Whether the bytes that `take` took last are needed until the end of the loop step."""
+        self.ahead = 0
+        """How many frames of a read `take_ahead` looks at: ever more while it takes them all, none after one that
+        it did not take, until one is seen that it would have."""
         self._now = Now(0.0, 0)
         self._received = -1.0
         self._run: ProduceRun | None = None
+        self._joined: list[Batches] = []
+        """What requests for several partitions appended in the read in progress."""
         self._taken = self._records = self._bytes = 0
         self._forget(-1)
 
@@ -108,10 +124,16 @@ class ProduceFastPath:
         self._generation = generation
         self._known: dict[bytes, ProduceTemplate] = {}
         self._shapes: dict[int, ProduceTemplate] = {}
+        self._alike: dict[bytes, dict[int, ProduceTemplate]] = {}
+        """By all but the partition, and by that."""
         self._last: ProduceTemplate | None = None
         self._several: KnownSeveral | None = None
         self._open: dict[Partition, Batches] = {}
-        """Of the read in progress, or an earlier one."""
+        """Of requests for several partitions in the read in progress."""
+        self._until = -1
+        """They take whatever is of no later time."""
+        self._appended: dict[ProduceTemplate, Batches] = {}
+        """Of requests for one partition in the read in progress."""
 
     def learn(
         self,
@@ -143,6 +165,85 @@ class ProduceFastPath:
             return
         self._known[template.head + template.key] = self._last = template
         self._shapes[len(template.key)] = template
+        self._alike.setdefault(template.alike, {})[partition.index] = template
+        if walk.COMPILED:
+            self.ahead = max(self.ahead, FIRST_AHEAD)
+
+    def take_ahead(self, data: memoryview, total: int, received: float, room: int) -> int:
+        """Serve the frames that stand first in data[:total], as long as they are like the last one and plain.
+
+        Returns where the first other one begins.
+        """
+        last, broker = self._last, self.broker
+        if (
+            last is None
+            or self._generation != broker.generation
+            or broker.purgatory.full
+            or broker.checks.in_order
+            or total < last.least
+        ):
+            return 0
+        largest, end, ahead = self.connection.max_frame, 4 + _LENGTH(data)[0], self.ahead
+        if end <= 4 or end > total or end > largest + 4 or end > MOST_COPIED_BYTES:
+            return 0
+        if ahead > room:
+            ahead = room
+        if (stop := ahead * end) > total:
+            stop = total
+        if stop > MOST_COPIED_BYTES:
+            stop = MOST_COPIED_BYTES
+        found, few = walk.Plain(), RECORDS_WALKED_AT_ONCE
+        found.frames(data[4:stop], end - 4, last.flexible, last.head, last.before, few, largest, ahead)
+        if received != self._received:
+            self._received, self._now = received, self._clock.now()
+        count = len(found.batches)
+        taken = self._append_ahead(last, found) if count else 0
+        if taken and taken == count:
+            if taken == self.ahead < MOST_AHEAD:
+                self.ahead = 2 * taken
+            return 4 + found.end
+        self.ahead, position = taken, 0
+        for _ in range(taken):
+            position += 4 + _LENGTH(data, position)[0]
+        return position
+
+    def _append_ahead(self, last: ProduceTemplate, found: Plain) -> int:
+        """Append these batches up to the first that has to be looked at; returns how many."""
+        if not may_hold(last.partition, found, self._now.wall_ms):
+            return 0
+        alike, many = self._alike[last.alike], len(found.batches)
+        opened: dict[int, Batches] = {}
+        replies: list[Reply] = []
+        for index, correlation, records, count, newest, producer in found.batches:
+            batches = opened.get(index)
+            if batches is None:
+                template = alike.get(index)
+                if template is None:
+                    break
+                batches = Batches(template.partition, template.everywhere, template)
+                if not batches.takes(found, many):
+                    break
+            if producer < 0:
+                first = batches.log.append_fitting(records, count, newest, batches.epoch)
+            elif batches.expects(records):
+                first = batches.append(records, count, newest, producer)
+            else:
+                break
+            opened[index] = batches
+            replies.append((batches, correlation, first, -1))
+        if replies:
+            self._run = run = ProduceRun(self, self._received, last.timeout_s)
+            run.replies = replies
+            connection = self.connection
+            connection.line.append(run)
+            connection.more += len(replies) - 1
+            self._taken += len(replies)
+            for batches in opened.values():
+                batches.appended()
+                self._records += batches.records
+                self._bytes += batches.size
+                batches.join(run)
+        return len(replies)
 
     def take(self, data: memoryview, position: int, end: int, received: float) -> bool:
         """Serve the frame data[position:end].  False: nothing was done, the slow path has to."""
@@ -183,24 +284,20 @@ class ProduceFastPath:
         checks, time = broker.checks, -1
         if broker.purgatory.full or (checks.in_order and checks.is_busy(self.connection.id, partition)):
             return False
-        plain = None
-        if walk.COMPILED and size <= partition.settings.plain_size and not records[_ATTRIBUTES_AT]:
-            plain = walk.plain_batch(bytes(records), 0, size, RECORDS_WALKED_AT_ONCE)
         try:
-            if plain is not None and takes(partition, records, plain, template.everywhere, now.wall_ms):
-                first = append_walked(partition, records, plain)
-            else:
-                first = append_plain(
-                    broker,
-                    partition,
-                    records,
-                    template.acks,
-                    template.most_codec,
-                    now,
-                    template.transactional,
-                )
+            first = append_plain(
+                broker,
+                partition,
+                records,
+                template.acks,
+                template.most_codec,
+                now,
+                template.transactional,
+            )
             if first >= 0:
                 stop = partition.log.log_end_offset
+                if not self.ahead and walk.COMPILED and not records[_ATTRIBUTES_AT]:
+                    self.ahead = FIRST_AHEAD
             else:
                 header = check_shape(records, template.version)
                 if header.attributes & TRANSACTIONAL or header.size != size:
@@ -208,7 +305,6 @@ class ProduceFastPath:
                 if partition.log.producers.counts(header.producer_id):
                     return False  # a refusal here would be asked for, and counted, again
                 first, stop, time = append_checked(broker, partition, records, header, template.acks, now)
-                partition.touch()  # (one that was there already has not)
         except NotAppendedError as error:
             self.unwritten = False
             self._refuse(template, correlation, error.code)
@@ -216,10 +312,10 @@ class ProduceFastPath:
         except (KafkaError, LeftToAThread):
             return False
         run = self._place(template.timeout_s)
-        batches = self._batches(run, partition, template.everywhere, stop)
-        run.replies.append((batches, template, correlation, first, time))
+        run.replies.append((self._shared(run, template, stop), correlation, first, time))
         self.unwritten = size < WRITTEN_AT_ONCE_BYTES
         if not self.unwritten:
+            self._open.clear()
             with suppress(KafkaError):  # who waits for the batch is told by the partition, this request too
                 broker.write_now(partition, now)
         self._taken += 1
@@ -232,22 +328,37 @@ class ProduceFastPath:
         several, broker = self._several, self.broker
         if several is None or self._generation != broker.generation:
             return False
-        request = several.read(data[position:end])
-        if request is None or broker.purgatory.full or broker.checks.in_order:
-            return False
         if received != self._received:
             self._received, self._now = received, self._clock.now()
-        everywhere, wall_ms = several.everywhere, self._now.wall_ms
-        for partition, records, facts in request.batches:
-            if not takes(partition, records, facts, everywhere, wall_ms):
+        request = several.read(data[position:end], self._now.wall_ms)
+        if request is None or broker.purgatory.full or broker.checks.in_order:
+            return False
+        opened, found, line = self._open, request.found, self.connection.line
+        if opened and (not line or line[-1] is not self._run):
+            opened.clear()
+        known: list[Any] = [opened.get(partition) for partition in request.partitions]
+        fresh = None in known
+        if fresh or found.numbered or found.newest > self._until:
+            if not _look(request, known, several.everywhere):
                 return False
         run = self._place(several.timeout_s)
         parts = []
-        for partition, records, facts in request.batches:
-            first = append_walked(partition, records, facts)
-            parts.append((self._batches(run, partition, everywhere, first + facts[2]), first))
-            self._records += facts[2]
-            self._bytes += facts[1] - facts[0]
+        for batches, (_, _, records, count, newest, producer) in zip(known, found.batches, strict=True):
+            if producer < 0:  # (`append`, without the call)
+                first = batches.log.append_fitting(records, count, newest, batches.epoch)
+                batches.end = first + count
+                batches.records += count
+                batches.size += len(records)
+            else:
+                first = batches.append(records, count, newest, producer)
+            parts.append((batches, first))
+        if fresh:
+            for batches in known:
+                if batches.run is None:
+                    opened[batches.partition] = batches
+                    batches.join(run)
+                    self._joined.append(batches)
+            self._until = min(batches.until for batches in opened.values())
         if not run.replies:
             run.awaited = parts[-1][0]
         run.replies.append(SeveralReply(request.correlation, request.heads, parts))
@@ -265,21 +376,21 @@ class ProduceFastPath:
             self.connection.more += 1
         return run
 
-    def _batches(self, run: ProduceRun, partition: Partition, everywhere: bool, end: Offset) -> Batches:
-        """The batches of this read whose fate one shares that was appended up to `end`, and touched its partition.
+    def _shared(self, run: ProduceRun, template: ProduceTemplate, end: Offset) -> Batches:
+        """The batches of this run whose fate one shares that was appended up to `end`: they are not written yet.
 
-        They are not written yet: those that are written are safe from a disk that turns out to be full.
+        Those that are written are safe from a disk that turns out to be full.
         """
-        batches = self._open.get(partition)
+        batches = self._appended.get(template)
         if (
             batches is None
             or batches.run is not run
             or batches.done
-            or batches.everywhere is not everywhere
-            or batches.end <= partition.log.written_end_offset
+            or batches.end <= template.partition.log.written_end_offset
         ):
-            self._open[partition] = batches = Batches(run, partition, everywhere, end)
-            partition.acknowledgements.add(batches)
+            self._appended[template] = batches = Batches(template.partition, template.everywhere, template)
+            batches.end = end
+            batches.join(run)
         elif end > batches.end:
             batches.end = end
         return batches
@@ -287,8 +398,10 @@ class ProduceFastPath:
     def _refuse(self, template: ProduceTemplate, correlation: int, error: ErrorCode) -> None:
         """The log did not take the batch.  The slow path could not do better: what it would check is patched."""
         run = self._place(template.timeout_s)
-        refused = Batches(run, template.partition, template.everywhere, -1)
-        run.replies.append((refused, template, correlation, -1, -1))
+        refused = Batches(template.partition, template.everywhere, template)
+        refused.run = run
+        run.open += 1
+        run.replies.append((refused, correlation, -1, -1))
         refused.settle(error)
 
     def _find(self, data: memoryview, position: int, end: int) -> ProduceTemplate | None:
@@ -304,6 +417,15 @@ class ProduceFastPath:
         """Count what `take` served of one read, as the slow path counts each request."""
         run, self._run = self._run, None
         if taken := self._taken:
+            if self._joined:
+                for batches in self._joined:
+                    batches.count()
+                    self._records += batches.records
+                    self._bytes += batches.size
+                self._joined.clear()
+                self._open.clear()
+            if self._appended:
+                self._appended.clear()
             traffic = self._traffic
             traffic.messages_in.value += self._records
             traffic.bytes_in.value += self._bytes
@@ -330,6 +452,20 @@ class ProduceFastPath:
 
     def __repr__(self) -> str:
         return f"<ProduceFastPath {len(self._known)}>"
+
+
+def _look(request: PlainSeveral, known: list[Any], everywhere: bool) -> bool:
+    """Whether these batches may all be appended; whose place in `known` is None gets `Batches`."""
+    found = request.found
+    for at, (partition, batch) in enumerate(zip(request.partitions, found.batches, strict=True)):
+        batches = known[at]
+        if batches is None:
+            known[at] = batches = Batches(partition, everywhere)
+        if found.newest > batches.until and not batches.takes(found, 1):
+            return False
+        if batch[5] >= 0 and not batches.expects(batch[2]):
+            return False
+    return True
 
 
 def _flexible_size(four: int, start: int) -> tuple[int, int]:

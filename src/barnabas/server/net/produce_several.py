@@ -12,11 +12,12 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.ports import Operation, ResourceType, allowed
+from barnabas.broker.requests.append import may_hold
 from barnabas.broker.requests.produce_several import FIRST_VERSION, SeveralBatches, TopicBatches
 from barnabas.broker.requests.validation import RECORDS_WALKED_AT_ONCE
 from barnabas.model import Uuid
 from barnabas.server.net.context import RequestContext
-from barnabas.server.net.produce_answers import LEAST_BATCH_BYTES
+from barnabas.server.net.produce_answers import LEAST_BATCH_BYTES, MOST_COPIED_BYTES
 from barnabas.wire import walk
 from barnabas.wire.records import TRANSACTIONAL
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
     from barnabas.broker.replicas.hosted_partitions import HostedTopic
     from barnabas.broker.replicas.partition import Partition
-    from barnabas.broker.requests.append import PlainFacts
 
 __all__ = ["KnownSeveral", "PlainSeveral", "SeveralReader"]
 
@@ -34,8 +34,6 @@ _AFTER_CORRELATION = 8
 _MOST_TOPICS = 1000
 _MOST_HEADS = 126
 """Topics in one answer, so that a byte counts them."""
-_MOST_COPIED_BYTES = 128 * 1024
-"""Compiled code reads a copy of a frame; of a larger one the copy would cost more than it saves."""
 _BEGIN = struct.Struct(">Bhi")
 _begin, _begin_size = _BEGIN.unpack_from, _BEGIN.size
 """The transactional id (0: none), acks, and the timeout in ms."""
@@ -69,7 +67,7 @@ class SeveralReader:
                 return None
             count, position = _length(frame, position + 7)
             topics: list[TopicBatches] = []
-            data = bytes(frame) if walk.COMPILED and len(frame) <= _MOST_COPIED_BYTES else None
+            data = bytes(frame) if walk.COMPILED and len(frame) <= MOST_COPIED_BYTES else None
             for _ in range(count):
                 topic, position = self._topic(frame, data, position, version >= _TOPIC_IDS_SINCE)
                 topics.append(topic)
@@ -126,12 +124,14 @@ class SeveralReader:
 class PlainSeveral(NamedTuple):
     """A request whose batches are all plain.
 
-    `heads` has for each topic the bytes of its answer in front of its partitions, and how many those are.
+    `heads` has for each topic the bytes of its answer in front of its partitions, and how many those are;
+    `partitions` are those of the batches that were found.
     """
 
     correlation: int
     heads: list[tuple[bytes, int]]
-    batches: list[tuple[Partition, memoryview, PlainFacts]]
+    partitions: list[Partition]
+    found: walk.Plain
 
 
 class KnownSeveral:
@@ -171,33 +171,36 @@ class KnownSeveral:
                 known._topics[topic.key] = topic.topic.partitions
         return known
 
-    def read(self, frame: memoryview) -> PlainSeveral | None:
+    def read(self, frame: memoryview, wall_ms: int) -> PlainSeveral | None:
         """The batches of a request that begins as those before; None: others have to read it."""
-        if not walk.COMPILED or not self._topics_at < len(frame) <= _MOST_COPIED_BYTES:
+        if not walk.COMPILED or not self._topics_at < len(frame) <= MOST_COPIED_BYTES:
             return None
         key, correlation, head = self._begin(frame)
         if key != self._key or head != self._head:
             return None
-        data = bytes(frame)
         topics: list[tuple[int, int, int, int, int]] = []
-        places: list[tuple[int, PlainFacts]] = []
-        if not walk.plain_request(data, self._topics_at, self._by_id, RECORDS_WALKED_AT_ONCE, topics, places):
+        found = walk.Plain()
+        if not found.request(frame, self._topics_at, self._by_id, RECORDS_WALKED_AT_ONCE, topics):
             return None
-        heads, batches, at = [], [], 0
+        heads: list[tuple[bytes, int]] = []
+        known: list[Partition] = []
+        places = found.batches
         for begin, name, named, end, count in topics:
-            partitions = self._topics.get(data[name:named])
+            partitions, at = self._topics.get(bytes(frame[name:named])), len(known)
             if partitions is None:
                 return None
-            for index, facts in places[at : at + count] if count != len(places) else places:
-                partition = partitions.get(index)
-                if partition is None:
-                    return None
-                batches.append((partition, frame[facts[0] : facts[1]], facts))
-            heads.append((data[begin:end], count))
-            at += count
-        if len({batch[0] for batch in batches}) != at or len(heads) > _MOST_HEADS:
+            try:
+                known += [partitions[place[0]] for place in places[at : at + count]]
+            except KeyError:
+                return None
+            if not may_hold(known[at], found, wall_ms):
+                return None
+            heads.append((bytes(frame[begin:end]), count))
+        if len(heads) > _MOST_HEADS:
+            return None
+        if not (found.rising and len(heads) == 1) and len(set(known)) != len(known):
             return None  # a partition twice: the second batch depends on the first
-        return PlainSeveral(correlation, heads, batches)
+        return PlainSeveral(correlation, heads, known, found)
 
     def __repr__(self) -> str:
         return f"<KnownSeveral {len(self._topics)} topics>"

@@ -1,4 +1,7 @@
-"""The places in a connection's line of answers: they leave in the order of their requests."""
+"""The places in a connection's line of answers: they leave in the order of their requests.
+
+And what may take requests that look like earlier ones, before they are read.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any, Protocol
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.route import Route
 
-__all__ = ["Line", "Place", "Slot"]
+__all__ = ["FastPath", "Line", "NothingAhead", "Place", "Slot"]
 
 
 class Place(Protocol):
@@ -21,6 +24,45 @@ class Place(Protocol):
     def cancel(self) -> None:
         """The connection is gone."""
         ...
+
+
+class FastPath(Protocol):
+    """What the client of a connection was seen to send (`produce_fast_path`, `fetch_fast_path`)."""
+
+    @property
+    def ahead(self) -> int:
+        """How many frames of a read `take_ahead` may look at; 0: it takes none."""
+        ...
+
+    @property
+    def unwritten(self) -> bool:
+        """Whether the bytes that `take` took last are needed until the end of the step."""
+        ...
+
+    def take_ahead(self, data: memoryview, total: int, received: float, room: int) -> int:
+        """Serve the frames that stand first in data[:total], `room` at most, if they are all alike.
+
+        Returns where the first other one begins; the bytes before it are needed until the end of the step.
+        """
+        ...
+
+    def take(self, data: memoryview, position: int, end: int, received: float) -> bool:
+        """Serve the frame data[position:end] if it is like an earlier one."""
+        ...
+
+    def end_of_read(self) -> bool:
+        """Every frame of one read was handed on.  Returns whether the loop step has to end because of them."""
+        ...
+
+
+class NothingAhead:
+    """For those who look at one frame after the other."""
+
+    __slots__ = ()
+    ahead = 0
+
+    def take_ahead(self, data: memoryview, total: int, received: float, room: int) -> int:
+        return 0
 
 
 class Line(Protocol):

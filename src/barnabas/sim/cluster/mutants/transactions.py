@@ -187,7 +187,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "stable when the marker is appended",
         "the last stable offset moves when the marker is appended, not when it is committed",
         "log.producers ProducerStates.end_transaction",
-        "self._ended.append((first, marker_offset))",
+        "self.ended.append((first, marker_offset))",
         "pass",
         guard="tests/broker/test_txn_markers.py::test_a_marker_is_answered_when_every_replica_in_sync_holds_it",
     ),
