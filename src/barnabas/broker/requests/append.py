@@ -56,12 +56,12 @@ class NotAppendedError(KafkaError):
 
 def may_hold(partition: Partition, found: Plain, wall_ms: int) -> bool:
     """Whether the topic of a partition takes batches like these: of their times and sizes, keyed or not."""
-    settings = partition.settings
+    _, _, plain_size, compact, before_max_ms, after_max_ms, _, _ = partition.settings
     return (
-        found.newest - wall_ms <= settings.after_max_ms
-        and wall_ms - found.oldest <= settings.before_max_ms
-        and found.largest <= settings.plain_size
-        and not (settings.compact and found.keyless)
+        found.newest - wall_ms <= after_max_ms
+        and wall_ms - found.oldest <= before_max_ms
+        and found.largest <= plain_size
+        and not (compact and found.keyless)
     )
 
 
@@ -131,7 +131,9 @@ class PlainBatches(Acknowledgement):
 
     def count(self) -> None:
         """Count what was appended in the traffic of the partition, as `appended` does."""
-        self.partition.leading.traffic.wrote(self.size, self.records)
+        traffic = self.partition.leading.traffic
+        traffic.bytes_in += self.size
+        traffic.records_in += self.records
 
 
 def append_plain(

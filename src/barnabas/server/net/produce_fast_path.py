@@ -353,12 +353,15 @@ class ProduceFastPath:
                 first = batches.append(records, count, newest, producer)
             parts.append((batches, first))
         if fresh:
+            until = self._until if opened else found.newest
             for batches in known:
                 if batches.run is None:
                     opened[batches.partition] = batches
                     batches.join(run)
                     self._joined.append(batches)
-            self._until = min(batches.until for batches in opened.values())
+                    if batches.until < until:
+                        until = batches.until
+            self._until = until
         if not run.replies:
             run.awaited = parts[-1][0]
         run.replies.append(SeveralReply(request.correlation, request.heads, parts))
