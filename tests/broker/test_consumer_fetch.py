@@ -8,18 +8,16 @@ from typing import Any
 import pytest
 from tests.broker.fetch_lives import Life, live
 from tests.broker.harness import PAGE_CACHE, Answer, Node, batch
+from tests.broker.plain_answers import plainly_answered
 from tests.frames import frame
 
 from barnabas.broker.ports import Operation, ResourceType
-from barnabas.broker.purgatory import Waiting
 from barnabas.broker.requests.consumer_fetch import ConsumerFetches, fetches_like
 from barnabas.errors import ErrorCode, WireError
 from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.sim.kernel.disk import MemoryDisk
-from barnabas.wire.codec.message import decode
-from barnabas.wire.consumer_fetch import ConsumerAnswer, ConsumerShape, write_consumer_answer
-from barnabas.wire.frame import read_response_header
-from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from barnabas.wire.consumer_fetch import ConsumerAnswer, ConsumerShape
+from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 
 
 class PlainNode(Node):
@@ -45,7 +43,7 @@ class PlainNode(Node):
             if found is not None:
                 self.recognized += 1
                 self.plain += isinstance(found, ConsumerAnswer)
-                return self.answered(found, version)
+                return plainly_answered(found, version)
         answer = super().ask(request, version, client_id)
         self.shapes.pop(who, None)
         fetches_now = fetches_like(self.broker, self.context("test"), request, version)
@@ -53,32 +51,6 @@ class PlainNode(Node):
             with suppress(WireError):
                 self.shapes[who] = ConsumerShape(body, 1 << 20), fetches_now
         return answer
-
-    def answered(self, found: Any, version: int) -> Answer:
-        """What came of it, now or later."""
-        answer = PlainlyAnswered(version)
-        if isinstance(found, Waiting):
-            answer.waiting = found
-            found.on_done = answer.take
-        else:
-            answer.take(found)
-        return answer
-
-
-class PlainlyAnswered(Answer):
-    """Reads plain rows back from the frame that is made of them."""
-
-    def take(self, message: Any) -> None:
-        if isinstance(message, ConsumerAnswer):
-            parts: list[Any] = []
-            size = write_consumer_answer(parts, 77, self.version, message)
-            whole = b"".join(part.read() if hasattr(part, "read") else bytes(part) for part in parts)
-            assert size == len(whole) == 4 + int.from_bytes(whole[:4], "big")
-            correlation, body = read_response_header(whole, 1, self.version, 4)
-            assert correlation == 77
-            message, end = decode(FetchResponse, memoryview(whole), self.version, body)
-            assert end == len(whole)
-        super().take(message)
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,13 @@ from typing import Any
 import pytest
 from tests.broker.fetch_lives import Life, live
 from tests.broker.harness import PAGE_CACHE, Answer, Node
+from tests.broker.plain_answers import plainly_answered
 from tests.frames import frame
 
-from barnabas.broker.purgatory import Waiting
 from barnabas.broker.requests.follower_fetch import FollowerFetches
 from barnabas.errors import WireError
-from barnabas.wire.codec.message import decode
-from barnabas.wire.frame import read_response_header
-from barnabas.wire.replica_fetch import FetchShape, PlainAnswer, write_plain_answer
-from barnabas.wire.schemas.fetch import FetchRequest, FetchResponse
+from barnabas.wire.replica_fetch import FetchShape
+from barnabas.wire.schemas.fetch import FetchRequest
 
 
 class PlainNode(Node):
@@ -34,7 +32,7 @@ class PlainNode(Node):
             found = self.fetches.fetch(plain.session_epoch, plain.rows, self.now)
             if found is not None:
                 self.recognized += 1
-                return self.answered(found, version)
+                return plainly_answered(found, version)
         answer = super().ask(request, version, client_id)
         try:
             shape = FetchShape(body)
@@ -43,32 +41,6 @@ class PlainNode(Node):
         except (WireError, KeyError):
             self.shape = None
         return answer
-
-    def answered(self, found: Any, version: int) -> Answer:
-        """What came of it, now or later."""
-        answer = PlainlyAnswered(version)
-        if isinstance(found, Waiting):
-            answer.waiting = found
-            found.on_done = answer.take
-        else:
-            answer.take(found)
-        return answer
-
-
-class PlainlyAnswered(Answer):
-    """Reads plain rows back from the frame that is made of them."""
-
-    def take(self, message: Any) -> None:
-        if isinstance(message, PlainAnswer):
-            parts: list[Any] = []
-            size = write_plain_answer(parts, 77, message)
-            whole = b"".join(part.read() if hasattr(part, "read") else bytes(part) for part in parts)
-            assert size == len(whole) == 4 + int.from_bytes(whole[:4], "big")
-            correlation, body = read_response_header(whole, 1, self.version, 4)
-            assert correlation == 77
-            message, end = decode(FetchResponse, memoryview(whole), self.version, body)
-            assert end == len(whole)
-        super().take(message)
 
 
 @pytest.mark.parametrize("mode", ["1", PAGE_CACHE])

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from tests.broker.harness import batch
 from tests.frames import frame
-from tests.server.fast_path import FixedClock, Seeded, request
+from tests.server.alike import counting, node_of
+from tests.server.fast_path import request
 from tests.server.harness import LOOPS, Client, decoded
 from tests.topics import creation_of
 
@@ -16,7 +17,6 @@ from barnabas.client.aio import AsyncConnection
 from barnabas.config import Config
 from barnabas.server.net.fetch_fast_path import FetchFastPath
 from barnabas.server.node.process import Node
-from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 
@@ -56,17 +56,18 @@ async def conversation(node: Node) -> list[bytes]:
     return said
 
 
-def run(factory: Any, *, memo: bool) -> tuple[list[bytes], int, int]:
-    """What was said, how often it was recognized, and how many fetches were counted."""
-    original, recognized = FetchFastPath.take, 0
+class Said:
+    """What a node told a follower, how often it recognized a fetch, and how many it counted."""
 
-    def take(self: FetchFastPath, *arguments: Any) -> bool:
-        nonlocal recognized
-        taken = original(self, *arguments)
-        recognized += taken
-        return taken
+    def __init__(self) -> None:
+        self.answers: list[bytes] = []
+        self.recognized = self.counted = 0
 
-    async def whole() -> tuple[list[bytes], int]:
+
+def run(factory: Any, *, memo: bool) -> Said:
+    result = Said()
+
+    async def whole() -> None:
         settings = Config.load(
             {
                 "log.dirs": "/data",
@@ -75,24 +76,21 @@ def run(factory: Any, *, memo: bool) -> tuple[list[bytes], int, int]:
             }
         )
         async with asyncio.timeout(60):
-            node = Node(settings, disk=MemoryDisk(), clock=FixedClock(), random=Seeded(), format_new=True)
-            async with node:
-                said = await conversation(node)
+            async with node_of(settings) as node:
+                result.answers = await conversation(node)
                 assert node.runtime is not None
                 name = "kafka.network:type=RequestMetrics,name=RequestsPerSec,request=Fetch"
-                return said, node.runtime.metrics.counter(name).value
+                result.counted = node.runtime.metrics.counter(name).value
 
-    with pytest.MonkeyPatch.context() as patch, asyncio.Runner(loop_factory=factory) as runner:
-        patch.setattr(FetchFastPath, "take", take)
-        said, counted = runner.run(whole())
-    return said, recognized, counted
+    with counting(FetchFastPath, result), asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(whole())
+    return result
 
 
 @pytest.mark.parametrize("loop", sorted(LOOPS))
 def test_recognized_fetches_have_the_same_answers(loop: str) -> None:
-    slowly, none, asked = run(LOOPS[loop], memo=False)
-    fast, recognized, counted = run(LOOPS[loop], memo=True)
-    assert fast == slowly
-    assert none == 0
-    assert recognized >= 5
-    assert asked == counted
+    slowly, fast = run(LOOPS[loop], memo=False), run(LOOPS[loop], memo=True)
+    assert fast.answers == slowly.answers
+    assert slowly.recognized == 0
+    assert fast.recognized >= 5
+    assert fast.counted == slowly.counted

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.frames import frame
+from tests.wire.fetches import answers, damaged, framed, ids, int32, named, positions, said, topic_of
 
 from barnabas.errors import WireError
 from barnabas.model import Uuid
@@ -35,27 +36,8 @@ from barnabas.wire.schemas.fetch import (
 )
 
 VERSIONS = range(15, 19)
-int32, int64 = st.integers(-(1 << 31), (1 << 31) - 1), st.integers(-(1 << 63), (1 << 63) - 1)
-ids = st.binary(min_size=16, max_size=16).map(Uuid)
-positions = st.builds(
-    FetchPartition,
-    partition=int32,
-    current_leader_epoch=int32,
-    fetch_offset=int64,
-    last_fetched_epoch=int32,
-    log_start_offset=int64,
-    partition_max_bytes=int32,
-)
-named = st.lists(st.builds(FetchTopic, topic_id=ids, partitions=st.lists(positions, max_size=4)), max_size=3)
-rows = st.builds(
-    PartitionData,
-    partition_index=int32,
-    high_watermark=int64,
-    last_stable_offset=int64,
-    log_start_offset=int64,
-    aborted_transactions=st.none(),
-    records=st.binary(max_size=300),
-)
+asked = named(topic_id=ids)
+rows = answers(st.none())
 
 
 def fetch(epoch: int, topics: list[FetchTopic], **more: Any) -> FetchRequest:
@@ -65,39 +47,19 @@ def fetch(epoch: int, topics: list[FetchTopic], **more: Any) -> FetchRequest:
     )
 
 
-def framed(request: FetchRequest, version: int, correlation: int = 1) -> memoryview:
-    return memoryview(frame(request, version, correlation))[4:]
-
-
-def said(topics: list[FetchTopic]) -> list[tuple[Any, ...]]:
-    return [
-        (
-            bytes(topic.topic_id),
-            row.partition,
-            row.current_leader_epoch,
-            row.fetch_offset,
-            row.last_fetched_epoch,
-            row.log_start_offset,
-            row.partition_max_bytes,
-        )
-        for topic in topics
-        for row in topic.partitions
-    ]
-
-
-@given(st.sampled_from(VERSIONS), named, named, int32, int32)
+@given(st.sampled_from(VERSIONS), asked, asked, int32, int32)
 def test_what_is_read_is_what_was_asked(
     version: int, first: list[FetchTopic], second: list[FetchTopic], correlation: int, epoch: int
 ) -> None:
     shape = FetchShape(framed(fetch(1, first), version))
     around = b"before" + framed(fetch(epoch, second), version, correlation) + b"after"
     plain = shape.read(memoryview(around), 6, len(around) - 5)
-    assert plain == (correlation, epoch, said(second))
+    assert plain == (correlation, epoch, said(second, version))
 
 
 @given(
     st.sampled_from(VERSIONS),
-    named,
+    asked,
     st.dictionaries(ids, st.lists(positions, min_size=1, max_size=4), max_size=3),
     int32,
     int32,
@@ -110,8 +72,8 @@ def test_what_is_written_has_the_bytes_that_the_encoder_makes(
     epoch: int,
 ) -> None:
     shape = FetchShape(framed(fetch(1, first), version))
-    topics = [FetchTopic(topic_id=topic, partitions=asked) for topic, asked in second.items()]
-    rows = [FetchedRow(*row) for row in said(topics)]
+    topics = [FetchTopic(topic_id=topic, partitions=places) for topic, places in second.items()]
+    rows = [FetchedRow(*row) for row in said(topics, version)]
     assert shape.write(correlation, epoch, rows) == frame(fetch(epoch, topics), version, correlation)
 
 
@@ -149,30 +111,26 @@ def test_a_fetch_that_is_not_plain_teaches_nothing(request_: FetchRequest) -> No
         FetchShape(framed(request_, 18))
 
 
-def test_damaged_bytes_are_read_as_the_decoder_reads_them_or_not_at_all() -> None:
-    topics = [
-        FetchTopic(topic_id=Uuid(b"t" * 16), partitions=[FetchPartition(partition=n) for n in range(2)])
-    ]
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_damaged_bytes_are_read_as_the_decoder_reads_them_or_not_at_all(partitions: int) -> None:
+    topics = [FetchTopic(topic_id=one.topic_id, partitions=one.partitions) for one in topic_of(partitions)]
     good = framed(fetch(5, topics), 18)
     shape = FetchShape(good)
     assert shape.read(good, 0, len(good)) is not None
     for end in range(len(good)):
         assert shape.read(good, 0, end) is None, end
     read = 0
-    for place in range(len(good)):
-        for value in (0, 1, 0x7F, 0x80, 0xFF):
-            bad = memoryview(bytearray(good))
-            bad[place] = value
-            plain = shape.read(bad, 0, len(bad))
-            if plain is None:
-                continue
-            read += 1
-            header, body = read_request_header(bad)
-            decoded, stop = decode(FetchRequest, bad, header.version, body)
-            assert stop == len(bad)
-            assert plain == (header.correlation_id, decoded.session_epoch, said(decoded.topics)), place
-            decoded.session_epoch, decoded.topics = 5, topics
-            assert decoded == fetch(5, topics), place
+    for place, bad in damaged(good):
+        plain = shape.read(bad, 0, len(bad))
+        if plain is None:
+            continue
+        read += 1
+        header, body = read_request_header(bad)
+        decoded, stop = decode(FetchRequest, bad, header.version, body)
+        assert stop == len(bad)
+        assert plain == (header.correlation_id, decoded.session_epoch, said(decoded.topics, 18)), place
+        decoded.session_epoch, decoded.topics = 5, topics
+        assert decoded == fetch(5, topics), place
     assert read > 100
 
 
@@ -180,9 +138,9 @@ def test_damaged_bytes_are_read_as_the_decoder_reads_them_or_not_at_all() -> Non
 def test_an_answer_has_the_bytes_that_the_encoder_makes(
     version: int, topics: dict[Uuid, list[PartitionData]]
 ) -> None:
-    named = [FetchableTopicResponse(topic_id=topic, partitions=found) for topic, found in topics.items()]
+    made = [FetchableTopicResponse(topic_id=topic, partitions=found) for topic, found in topics.items()]
     expected: list[Any] = []
-    size = write_response(expected, 7, 1, version, FetchResponse(session_id=9, responses=named))
+    size = write_response(expected, 7, 1, version, FetchResponse(session_id=9, responses=made))
     plain = {
         bytes(topic): [
             (r.partition_index, r.high_watermark, r.last_stable_offset, r.log_start_offset, r.records or b"")
@@ -216,7 +174,7 @@ def told(topics: list[FetchableTopicResponse]) -> list[tuple[Any, ...]]:
     ]
 
 
-def plainly(frame: bytes | bytearray) -> list[tuple[Any, ...]] | None:
+def plainly(frame: bytes | memoryview) -> list[tuple[Any, ...]] | None:
     found = read_plain_answer(frame, 7, 9)
     return None if found is None else [(*row[:4], bytes(row.records)) for row in found]
 
@@ -225,8 +183,8 @@ def plainly(frame: bytes | bytearray) -> list[tuple[Any, ...]] | None:
 def test_an_answer_read_from_its_bytes_says_what_it_said(
     version: int, topics: dict[Uuid, list[PartitionData]]
 ) -> None:
-    named = [FetchableTopicResponse(topic_id=topic, partitions=found) for topic, found in topics.items()]
-    assert plainly(answered(named, version)) == told(named)
+    made = [FetchableTopicResponse(topic_id=topic, partitions=found) for topic, found in topics.items()]
+    assert plainly(answered(made, version)) == told(made)
 
 
 @pytest.mark.parametrize(
@@ -257,23 +215,22 @@ def test_an_answer_of_another_session_or_request_is_left_to_the_decoder() -> Non
     assert read_plain_answer(answered([], 17), 6, 9) is None
 
 
-def test_a_damaged_answer_is_read_as_the_decoder_reads_it_or_not_at_all() -> None:
+@pytest.mark.parametrize("sizes", [(0,), (140,), (0, 140, 280)])
+def test_a_damaged_answer_is_read_as_the_decoder_reads_it_or_not_at_all(sizes: tuple[int, ...]) -> None:
     rows = [
-        PartitionData(partition_index=n, aborted_transactions=None, records=b"r" * 140 * n) for n in range(3)
+        PartitionData(partition_index=n, aborted_transactions=None, records=b"r" * size)
+        for n, size in enumerate(sizes)
     ]
     good = answered([FetchableTopicResponse(topic_id=Uuid(b"t" * 16), partitions=rows)], 17)
     for end in range(len(good)):
         assert plainly(good[:end]) is None, end
     read = 0
-    for place in range(4, len(good)):
-        for value in (0, 1, 2, 0x7F, 0x80, 0xFF):
-            bad = bytearray(good)
-            bad[place] = value
-            plain = plainly(bad)
-            if plain is None:
-                continue
-            read += 1
-            decoded, stop = decode(FetchResponse, memoryview(bad), 17, 5)
-            assert stop == len(bad)
-            assert plain == told(decoded.responses), place
+    for place, bad in damaged(good, 4):
+        plain = plainly(bad)
+        if plain is None:
+            continue
+        read += 1
+        decoded, stop = decode(FetchResponse, bad, 17, 5)
+        assert stop == len(bad)
+        assert plain == told(decoded.responses), place
     assert read > 100
