@@ -203,12 +203,14 @@ class Committer(threading.Thread):
     def check(self, consumer: Any) -> None:
         from confluent_kafka import KafkaException, TopicPartition
 
-        deadline = time.monotonic() + 30
+        life, deadline = self.node.lives, time.monotonic() + 30
         while True:
             try:
                 (found,) = consumer.committed([TopicPartition(self.topic, 0)], timeout=5)
                 break
             except KafkaException:
+                if life != self.node.lives:  # killed meanwhile: the time of one life counts
+                    life, deadline = self.node.lives, time.monotonic() + 30
                 assert time.monotonic() < deadline
         self.checks += 1
         offset = max(found.offset, 0)  # a group that never committed has -1001
