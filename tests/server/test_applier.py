@@ -57,7 +57,7 @@ class World:
             clock=self.clock,
             loop=loop,
             tasks=Tasks(loop, self.errors.append),
-            step=SimpleNamespace(soon=lambda: None, note=lambda what, seconds: None),
+            step=SimpleNamespace(soon=lambda: None, late=SimpleNamespace(note=lambda *_: None)),
         )
         broker: Any = SimpleNamespace(reconciler=self.behind, note=self.note)
         self.applier = Applier(self.node, most)
