@@ -6,7 +6,6 @@ fetch costs depends on the partitions that moved, never on how many it reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Protocol
 
 from barnabas.model import Now
@@ -71,9 +70,6 @@ class Watchers:
         """Tell it no longer."""
         if self.every.pop(watcher, self) is None and not self.every:
             self.watched_for = 0
-
-    def __iter__(self) -> Iterator[Watcher]:
-        return iter(self.every)
 
     def __len__(self) -> int:
         return len(self.every)

@@ -153,8 +153,6 @@ class Broker(HostedPartitions):
             self.verifications,
         )
         """What has deadlines besides the purgatory."""
-        self._givers = self.reconciler.new_logs, self.checks, self.maintenance, self.moves
-        """What gives work for threads."""
 
     # ---- following the metadata --------------------------------------------------------------------------
 
@@ -255,7 +253,13 @@ class Broker(HostedPartitions):
                 partition.log.active.fresh = None
             if OPEN_FILES.unsynced:
                 self._sync_for_descriptors()
-        new_logs, checks, maintenance, moves = self._givers  # (most steps ask none of them)
+        # (most steps ask none of them)
+        new_logs, checks, maintenance, moves = (
+            self.reconciler.new_logs,
+            self.checks,
+            self.maintenance,
+            self.moves,
+        )
         if new_logs.waiting and (making := new_logs.next_job()) is not None:
             syncs.append(making)
         if checks.in_order and (check := checks.next_slice()) is not None:
@@ -383,7 +387,7 @@ class Broker(HostedPartitions):
         syncs = self.end_loop_step(now)
         for partition in self.partitions():
             partition.dismiss(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            for watcher in list(partition.watchers):
+            for watcher in list(partition.watchers.every):
                 if (parked := watcher.moved(STATE)) is not None:
                     parked.expired(now)
         for init in list(self.producer_ids.waiting):

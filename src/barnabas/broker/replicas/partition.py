@@ -285,7 +285,7 @@ class Partition:
     def moves(self, what: int) -> None:
         """This moved before the end of the loop step: fetches see it from now on, parked ones wake then."""
         if what & self.watchers.watched_for:
-            for watcher in self.watchers:
+            for watcher in self.watchers.every:
                 watcher.moved(what)
         self.touch()
 

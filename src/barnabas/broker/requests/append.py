@@ -125,12 +125,10 @@ class PlainBatches(Acknowledgement):
         log, (offset, position) = self.log, self._begin
         self.end = end = log.log_end_offset
         self.records, self.size = end - offset, log.active.end_position - position
-        traffic = self.partition.leading.traffic
-        traffic.bytes_in += self.size
-        traffic.records_in += self.records
+        self.count()
 
     def count(self) -> None:
-        """Count what was appended in the traffic of the partition, as `appended` does."""
+        """Count what was appended in the traffic of the partition."""
         traffic = self.partition.leading.traffic
         traffic.bytes_in += self.size
         traffic.records_in += self.records

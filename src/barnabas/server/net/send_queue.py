@@ -170,8 +170,9 @@ class SendQueue:
         parts, skip = self._parts, self._sent_of_first
         gathered: list[Buffer] = []
         for part in parts:
-            in_memory = isinstance(part, (bytes, bytearray, memoryview))
-            gathered.append(part if in_memory else part.read())  # type: ignore[union-attr, arg-type]
+            if not isinstance(part, (bytes, bytearray, memoryview)):
+                part = part.read()
+            gathered.append(part)
         if skip:
             gathered[0] = memoryview(gathered[0])[skip:]
         sent = self._write(gathered)
