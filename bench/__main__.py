@@ -31,6 +31,7 @@ from bench.page_cache import PageCache
 from bench.peers import ApacheKafka, Barnabas, Peer, apache_is_here
 from bench.processes import load as machine_load
 from bench.report import Row, add_earlier, write
+from bench.warmth import run_until_still
 
 BUSY = 1.5
 MODES = ("page cache", "fsync")
@@ -96,7 +97,7 @@ def plan(load: Load, mode: str, seconds: float) -> list[Cell]:
 
 
 def warm(peer: Peer, load: Load) -> None:
-    """Load a side until its figures are those of a running broker (a JVM needs 25 s)."""
+    """Load a side for a while (a JVM needs 25 s to begin with)."""
     seconds = WARM_JVM_SECONDS if isinstance(peer, ApacheKafka) else 3.0
     for cell in (cells.produce(load, "16 KiB", "none", seconds / 2), cells.latency(load, seconds / 2)):
         cell.run(peer)
@@ -135,6 +136,10 @@ def run_mode(
 
 
 def measure(row: Row, peers: list[Peer], rounds: int, pages: PageCache) -> None:
+    if row.cell.unit.startswith("CPU"):
+        for peer in peers:
+            if isinstance(peer, ApacheKafka):
+                run_until_still(lambda: row.cell.run(peer)[row.cell.key])  # noqa: B023  # called at once
     for _ in range(rounds):
         for peer in peers:
             pages.fill()

@@ -28,9 +28,8 @@ from bench.processes import load, machine
 from bench.replicated_parts import FSYNC, IDLE_TOPIC, PAGE_CACHE, Part, parts
 from bench.report import DOCS, number, put_between, revision
 from bench.trio import ApacheTrio, BarnabasTrio, Trio, until
+from bench.warmth import run_until_still
 
-STILL, LONGEST = 4, 30
-"""A side is warm when so many runs in a row brought nothing better (by 3 %), or after so many runs."""
 Rounds = dict[str, list[Figures]]
 
 
@@ -138,14 +137,9 @@ def _measure(part: Part, trios: Sequence[Trio], rounds: int, pages: PageCache) -
 
 def _warm(part: Part, trio: Trio) -> list[float]:
     """Run it until the figure stands still."""
-    figures = [part.run(trio)[part.key]]
-    if not isinstance(trio, ApacheTrio):
-        return figures
-    while len(figures) < LONGEST:
-        figures.append(part.run(trio)[part.key])
-        if len(figures) > STILL and min(figures[-STILL:]) > 0.97 * min(figures[:-STILL]):
-            break
-    return figures
+    if isinstance(trio, ApacheTrio):
+        return run_until_still(lambda: part.run(trio)[part.key])
+    return [part.run(trio)[part.key]]
 
 
 def _rest(trio: Trio, count: int) -> None:
