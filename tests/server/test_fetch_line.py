@@ -87,7 +87,7 @@ class World:
             loop=asyncio.get_running_loop(),
             clock=SimpleNamespace(now=lambda: node.now),
             config=SimpleNamespace(int=lambda name: 500, bool=lambda name: memo),
-            step=SimpleNamespace(soon=node.turn, end_now=node.turn),
+            step=SimpleNamespace(soon=node.turn, end_now=lambda now: node.turn()),
         )
         self.line = FetchLine(
             runtime, self.follower, self.leader, on_answer=lambda: None, drop=self.leader.abort

@@ -105,7 +105,7 @@ class World:
             clock=clock,
             random=SimpleNamespace(uniform=lambda low, high: 1.0),
             config=SimpleNamespace(int=lambda name: 500, bool=lambda name: False),
-            step=SimpleNamespace(soon=lambda: None, end_now=lambda: None),
+            step=SimpleNamespace(soon=lambda: None, end_now=lambda now: None),
         )
         self.suspicion = LeaderSuspicion(clock)
         self.fetcher = Dialling(self.node, self.follower, self.suspicion, self.dial)

@@ -127,12 +127,14 @@ class FetchPosition:
     def ask(
         self, leader_epoch: Epoch, offset: Offset, last_epoch: Epoch, log_start: Offset, max_bytes: int
     ) -> None:
-        """Take over what the client asks now; what it was told stays."""
+        """Take over what the client asks now; what it was told stays, and there may be more to say."""
         self.offset = offset
         self.max_bytes = max_bytes
         self.current_leader_epoch = leader_epoch
         self.last_fetched_epoch = last_epoch
         self.replica_log_start = log_start
+        if self not in self.session._marked:
+            self.session.note(self)
 
     @property
     def watches_for(self) -> int:
@@ -232,7 +234,6 @@ class FetchSession:
                     asked.log_start_offset,
                     asked.partition_max_bytes,
                 )
-                self.note(position)
         for forgotten in request.forgotten_topics_data:
             key = forgotten.topic_id if self.by_id else forgotten.topic
             for index in forgotten.partitions:
@@ -402,7 +403,8 @@ class SessionCache:
 
     def go_on(self, session: FetchSession, now: Now) -> None:
         """The next fetch of a session in this cache came, with the epoch it must have."""
-        session.epoch = next_epoch(session.epoch)
+        epoch = session.epoch
+        session.epoch = epoch + 1 if epoch < _LAST_EPOCH else next_epoch(epoch)
         session.used = now.mono
         self._sessions[session.id] = self._sessions.pop(session.id)
 

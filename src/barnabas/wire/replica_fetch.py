@@ -86,7 +86,17 @@ class PlainFetch(NamedTuple):
 class FetchShape:
     """What all fetches of a session have in common, learned from one of them."""
 
-    __slots__ = ("_begin", "_head", "_least", "_middle", "_one", "_tail", "_write", "_write_one")
+    __slots__ = (
+        "_begin",
+        "_head",
+        "_least",
+        "_middle",
+        "_one_bytes",
+        "_read_one",
+        "_tail",
+        "_write",
+        "_write_one",
+    )
 
     def __init__(self, frame: memoryview) -> None:
         """`frame` is a whole request without its length, one that the decoder has read.  Raises WireError when
@@ -106,13 +116,20 @@ class FetchShape:
         if self._tail[:1] != b"\x01":
             raise WireError("a fetch that forgets topics")
         one = f"{_ONE_ROW}{len(self._tail)}s"
-        self._one = Struct(f">4si{epoch_at - 8}si{one}")
+        read_one = Struct(f">4si{epoch_at - 8}si{one}")
+        self._one_bytes, self._read_one = read_one.size, read_one.unpack_from
         self._write_one = Struct(f">i4si{epoch_at - 8}si{one}").pack
 
     def read(self, data: memoryview, position: int, end: int) -> PlainFetch | None:
         """The fetch at data[position:end]; None: it differs in something else, and nothing is known of it."""
-        if end - position == self._one.size and (one := self._read_one(data, position)) is not None:
-            return one
+        if end - position == self._one_bytes:  # (it names one partition, as most do while little is written)
+            one = self._read_one(data, position)
+            head, correlation, middle, epoch, topics, topic_id, count, index, *numbers, tags, more, tail = one
+            if topics == count == _ONE and not tags and not more and tail == self._tail:
+                if head != self._head or middle != self._middle:
+                    return None
+                row = _new(FetchedRow, (topic_id, index, *numbers))
+                return _new(PlainFetch, (correlation, epoch, [row]))
         if end - position < self._least:
             return None
         head, correlation, middle, epoch = self._begin(data, position)
@@ -123,24 +140,12 @@ class FetchShape:
             return None
         return PlainFetch(correlation, epoch, read[0])
 
-    def _read_one(self, data: memoryview, position: int) -> PlainFetch | None:
-        """The fetch at `position` if it names one partition, as most do while little is written."""
-        fields = self._one.unpack_from(data, position)
-        head, correlation, middle, epoch, topics, topic_id, rows, index, leader_epoch, offset = fields[:10]
-        last_epoch, start, size, tags, end, tail = fields[10:]
-        if topics != _ONE or rows != _ONE or tags or end:
-            return None
-        if head != self._head or middle != self._middle or tail != self._tail:
-            return None
-        row = _new(FetchedRow, (topic_id, index, leader_epoch, offset, last_epoch, start, size))
-        return _new(PlainFetch, (correlation, epoch, [row]))
-
     def write(self, correlation_id: int, session_epoch: int, rows: list[FetchedRow]) -> bytes:
         """The whole frame, its length included, of the fetch that differs in these."""
         if len(rows) == 1:
             topic_id, *numbers = rows[0]
             begin = (
-                self._one.size,
+                self._one_bytes,
                 self._head,
                 correlation_id,
                 self._middle,
@@ -267,7 +272,10 @@ def read_plain_answer(frame: Buffer, correlation_id: int, session_id: int) -> li
 
     The records are parts of `frame`.
     """
-    view, rows = memoryview(frame), list[ToldRow]()
+    view = memoryview(frame)
+    rows: list[
+        ToldRow
+    ] = []  # (not list[ToldRow](), which tries to remember its type, and takes a microsecond)
     try:
         if (one := _read_one_answer(view, correlation_id, session_id)) is not None:
             return [one]

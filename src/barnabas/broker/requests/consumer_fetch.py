@@ -175,7 +175,6 @@ class ConsumerFetches:
             assert key is not None  # it was found
             position = session.position(key, index)
             position.ask(*asked)
-            session.note(position)
         reader = self._reader(FetchPlan(ErrorCode.NONE, session, 0, False))
         answer = serve(reader, self._request, reader.asker(self._request), now)
         if isinstance(answer, FetchWaiting) and self._request.min_bytes <= 1:
@@ -232,7 +231,6 @@ class SessionFetches(ConsumerFetches):
             asked.append(position)
         for row, position in zip(rows, asked, strict=True):
             position.ask(*row[2:])
-            session.note(position)
         broker.sessions.go_on(session, now)
         session.asked_by(self._asker, rack_aware=broker.rack_aware, now=now)
         if (found := self._read_all()) is not None:

@@ -1,9 +1,9 @@
 """The fetches of one follower's session, one after the other, without a request and an answer made of objects.
 
 While the follower is in sync, in the epoch of its leader and not throttled, there is nothing to say of its
-partitions but offsets and records: `_well` finds whether that is so, `_read` reads, and the answer is left as
-plain rows (`PlainAnswer`), which become bytes at once.  Of everything else the usual reader (`fetch_reader`) says
-what it is; it would answer the same here.
+partitions but offsets and records: `_look` finds whether that is so, and reads; the answer is left as plain rows
+(`PlainAnswer`), which become bytes at once.  Of everything else the usual reader (`fetch_reader`) says what it
+is; it would answer the same here.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from barnabas.wire.schemas.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
-    from barnabas.broker.replicas.partition import Partition
     from barnabas.broker.sessions import FetchPosition
+    from barnabas.log.log import Log
     from barnabas.wire.codec.declaration import LazyBytes
 
 __all__ = ["FollowerFetches", "PlainWaiting"]
@@ -60,7 +60,6 @@ _new = tuple.__new__  # what NamedTuple's constructor calls, without its keyword
 _Read = tuple["FetchPosition", Offset, Offset, Offset, "LazyBytes | bytes", bool]
 """What there is to say of a position: high watermark, last stable offset, log start, records, and whether the
 follower knows the offsets."""
-_Well = list[tuple["FetchPosition", "Partition"]]
 
 
 class FollowerFetches:
@@ -69,6 +68,7 @@ class FollowerFetches:
     __slots__ = (
         "_asker",
         "_context",
+        "_guarded",
         "_least",
         "_may_replicate",
         "_most",
@@ -98,6 +98,7 @@ class FollowerFetches:
         self._most = min(request.max_bytes, broker.fetch_max_bytes)
         self._least = min(request.min_bytes, self._most)
         """Bytes of an answer at most, and those that are enough for one."""
+        self._guarded = broker.authorizer is not None or self._asker.rights is not None
         self._may_replicate = self._reader(session.epoch).may_replicate()
         """As long as its rights are the same."""
 
@@ -112,7 +113,7 @@ class FollowerFetches:
         """Serve the next fetch of the session, with these positions changed.  None: nothing was done, for it is
         not the next one, or names what the session does not have.  `waiting` waits if it has to wait."""
         broker, session = self.broker, self.session
-        if session.epoch != epoch or not self._is_known():
+        if session.epoch != epoch or session.ended or (self._guarded and not self._has_rights()):
             return None
         known = session.positions
         asked: list[FetchPosition] = []
@@ -124,83 +125,66 @@ class FollowerFetches:
         for row, position in zip(rows, asked, strict=True):
             _, _, leader_epoch, offset, last_epoch, log_start, max_bytes = row
             position.ask(leader_epoch, offset, last_epoch, log_start, max_bytes)
-            session.note(position)
         broker.sessions.go_on(session, now)
         if session.asker is self._asker:
             session.fetched_at = now.mono
         else:
             session.asked_by(self._asker, rack_aware=broker.rack_aware, now=now)
-        if (places := self._well()) is not None and self._record(places, now):
-            if (read := self._read(places)) is not None:
-                found, enough = read
-                if enough or self._request.max_wait_ms <= 0 or not session.positions:
-                    return self._tell(found)
-                waiting = waiting or PlainWaiting()
-                return waiting if waiting.park(self, now) else self._tell(found)
+        if (read := self._look(now)) is not None:
+            found, enough = read
+            if enough or self._request.max_wait_ms <= 0 or not session.positions:
+                return self._tell(found)
+            waiting = waiting or PlainWaiting()
+            return waiting if waiting.park(self, now) else self._tell(found)
         return serve(self._reader(session.epoch), self._request, self._asker, now)
 
-    def _is_known(self) -> bool:
-        """Whether the session goes on, and who asks may do the same as before."""
-        rights = self._asker.rights
-        if self.session.ended:
-            return False
-        if rights is None and self.broker.authorizer is None:
-            return True
-        return rights == rights_of(self.broker, self._context)
+    def _has_rights(self) -> bool:
+        """Whether who asks may do the same as before."""
+        return self._asker.rights == rights_of(self.broker, self._context)
 
     def read_again(self, epoch: int) -> tuple[PlainAnswer | None, bool]:
         """For a fetch that waited, after which the session had this epoch: its answer if there is one now, and
         whether nothing else is to be looked at."""
-        if self.session.epoch != epoch or not self._is_known() or self.session.asker != self._asker:
+        session = self.session
+        if session.epoch != epoch or session.ended or session.asker != self._asker:
             return None, False
-        if (places := self._well()) is None or (read := self._read(places)) is None:
+        if (self._guarded and not self._has_rights()) or (read := self._look(None)) is None:
             return None, False
         found, enough = read
         return (self._tell(found) if enough else None), True
 
-    def _well(self) -> _Well | None:
-        """Every position of which there may be something to say, with what it reads; None: of some of them more
-        is to be said than offsets and records."""
-        replica = self._asker.replica
+    def _look(self, now: Now | None) -> tuple[list[_Read], bool] | None:
+        """What there is to say of those positions of which there is something, and whether that is enough for an
+        answer; None: more is to be said of one than offsets and records, or reading failed.
+
+        `now`: this is a fetch, so the follower holds what lies below its offsets.
+        """
+        session, asker = self.session, self._asker
         if not self._may_replicate or OPEN_FILES.short:
             return None
-        found: _Well = []
-        for position in self.session.marked:
+        total, urgent = 0, False
+        found: list[_Read] = []
+        for position in session.marked:
             partition = position.partition
             if partition is None:
                 return None
-            log, last_epoch = partition.log, position.last_fetched_epoch
+            log, offset, last_epoch = partition.log, position.offset, position.last_fetched_epoch
+            high_watermark, log_start = partition.high_watermark, log.log_start_offset
             if not (
                 partition.is_leader
                 and position.current_leader_epoch in (NO_EPOCH, partition.leader_epoch)
-                and replica in partition.leading.isr
-                and log.log_start_offset <= position.offset <= log.log_end_offset
+                and asker.replica in partition.leading.isr
+                and log_start <= offset <= log.log_end_offset
                 and (last_epoch < 0 or last_epoch == log.epochs.latest)
             ):
                 return None
             if partition.offline or partition.settings.leader_throttled:
                 return None
-            found.append((position, partition))
-        return found
-
-    def _record(self, places: _Well, now: Now) -> bool:
-        """The follower holds what lies below its offsets.  False: one fetches in an older registration."""
-        replica, epoch, *_ = self._asker
-        for position, partition in places:
-            if not partition.fetched_by(replica, position.offset, position.replica_log_start, now, epoch):
-                return False
-        return True
-
-    def _read(self, places: _Well) -> tuple[list[_Read], bool] | None:
-        """What there is to say of those of which there is something, and whether it is enough for an answer; None
-        where reading failed."""
-        session, broker, most = self.session, self.broker, self._most
-        total, urgent = 0, False
-        found: list[_Read] = []
-        for position, partition in places:
-            log, offset = partition.log, position.offset
+            if now is not None and not partition.fetched_by(
+                asker.replica, offset, position.replica_log_start, now, asker.epoch
+            ):
+                return None  # it fetches in an older registration
             records: LazyBytes | bytes = b""
-            high_watermark, log_start = partition.high_watermark, log.log_start_offset
             same = high_watermark == position.high_watermark
             told = same and log_start == position.log_start
             end = log.written_end_offset if log.page_cache else log.acknowledged_end_offset
@@ -208,27 +192,33 @@ class FollowerFetches:
                 if told and position.still:
                     session.rest(position)
                 position.still = told
-            elif not total or most > total:
-                size, left = position.max_bytes, most - total
-                if not 0 <= size <= left:
-                    size = max(0, left) if size > 0 else 0
-                try:
-                    records = just_written(log, offset, size, end) or log.read(
-                        offset, size, end, at_least_one=not total
-                    )
-                except (StorageError, KafkaError):
+            elif not total or self._most > total:
+                if (read := self._records(log, position, end, total)) is None:
                     return None
+                records = read
                 total += len(records)
                 position.still = False
             if told and not len(records):
                 continue
             if position.log_start >= 0 and not told:
-                urgent |= position.log_start != log_start or (broker.rack_aware and not same)
+                urgent |= position.log_start != log_start or (self.broker.rack_aware and not same)
             stable = (
                 high_watermark if log.producers.first_unstable_offset < 0 else partition.last_stable_offset
             )
             found.append((position, high_watermark, stable, log_start, records, told))
         return found, urgent or total >= self._least
+
+    def _records(
+        self, log: Log, position: FetchPosition, end: Offset, total: int
+    ) -> LazyBytes | bytes | None:
+        """What it reads next of this log below `end`, after `total` bytes of others; None where reading failed."""
+        offset, size, left = position.offset, position.max_bytes, self._most - total
+        if not 0 <= size <= left:
+            size = max(0, left) if size > 0 else 0
+        try:
+            return just_written(log, offset, size, end) or log.read(offset, size, end, at_least_one=not total)
+        except (StorageError, KafkaError):
+            return None
 
     def _tell(self, found: list[_Read]) -> PlainAnswer:
         """Make the answer, and remember in the session what the follower is told by it."""

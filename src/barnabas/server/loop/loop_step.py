@@ -77,6 +77,7 @@ class LoopStep:
         "_deadlines_at",
         "_dirty",
         "_ended",
+        "_flushed",
         "_loop",
         "_maintenance",
         "_on_behind",
@@ -121,6 +122,8 @@ class LoopStep:
         """Steps since two reads came close together."""
         self._reads_apart_s = reads_apart_s
         self._dirty: list[Flushable] = []
+        self._flushed: list[Flushable] = []
+        """Those that the last step sent something."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._deadlines_at = -inf
@@ -153,7 +156,7 @@ class LoopStep:
         if not self._scheduled:
             self._scheduled = True
             self._begun = monotonic()
-            self._loop.call_soon(self._end)
+            self._loop.call_soon(self._end_later)
 
     def flush_later(self, connection: Flushable) -> None:
         """Have `connection.flush()` called at the end of this loop step (the caller sees to once)."""
@@ -165,24 +168,29 @@ class LoopStep:
         """Whether somebody looks at the deadlines before this one (mono s), without a step before."""
         return self._timer is not None and self._timer_at <= deadline
 
-    def end_now(self) -> None:
-        """Run the end of this loop step at once, unless others wait for it as well."""
+    def end_now(self, now: Now) -> None:
+        """Run the end of this loop step at once, unless others wait for it as well.  `now`: not long ago."""
         if not self._scheduled:
             self._scheduled = True
             self._begun = monotonic()
-            self._end()
+            self._end(now)
 
-    def end_of_read(self, received: float) -> None:
-        """A client's read, which began then (mono s), has something for the end of this loop step: run it at once
-        if the client seems to be alone."""
-        if self._scheduled or received - self._ended < self._reads_apart_s:
+    def end_of_read(self, reader: Flushable, received: float, now: Now) -> None:
+        """The read of a connection, which began then (mono s), has something for the end of this loop step: run it
+        at once if the client seems to be alone.  `now`: when its frames were served."""
+        if self._scheduled or (received - self._ended < self._reads_apart_s and self._waited(reader)):
             self._alone = 0
         if self._alone < ALONE_STEPS:
             self.soon()
         else:
             self._scheduled = True
             self._begun = received
-            self._end()
+            self._end(now)
+
+    def _waited(self, reader: Flushable) -> bool:
+        """Whether a read that begins so soon after a step was there before its end.  A client that was answered
+        then, and nobody else, may well have asked again by now."""
+        return self._reads_apart_s == inf or self._flushed != [reader]
 
     def sync(self, sync: Job) -> None:
         """Run a sync that the broker handed out at another time than the end of a loop step."""
@@ -197,8 +205,10 @@ class LoopStep:
         """Begin the regular work: maintenance, and the measuring of the loop's lag."""
         self._maintain(self._loop.time())
 
-    def _end(self) -> None:
-        now = self._clock.now()
+    def _end_later(self) -> None:
+        self._end(self._clock.now())
+
+    def _end(self, now: Now) -> None:
         begun, began = self._begun, monotonic()
         broker = self._broker
         if broker is not None:
@@ -213,8 +223,8 @@ class LoopStep:
                 self._arm(self._deadlines_at, now)
         self._receive_buffer.reset()
         self._scheduled = False  # whoever comes from here on, comes for the next end
-        dirty, self._dirty = self._dirty, []
-        for connection in dirty:
+        self._flushed, self._dirty = self._dirty, []
+        for connection in self._flushed:
             try:
                 connection.flush()
             except Exception as error:  # the others have their answers all the same
@@ -254,6 +264,7 @@ class LoopStep:
     def _next_deadline(self, broker: Broker, now: Now) -> float | None:
         """The earliest deadline of all; nobody is asked again for a while."""
         self._deadlines_at = now.mono + DEADLINES_APART_S
+        self._settle()  # (a second's worth at once would hold a busy loop)
         earliest = broker.next_deadline()
         for coordinator in self._coordinators:
             at = coordinator.next_deadline()

@@ -31,28 +31,32 @@ class ReceiveBuffer:
         self._index = 0
         self._position = 0
         self.lent = self._chunks[0]
-        """What `room` handed out last."""
+        """Where the next read goes; empty where `room` has to find more first."""
         self.steps = 0
         self.frames = FrameBuffers()
 
     def room(self) -> memoryview:
         """Free memory, at least LEAST_ROOM_BYTES bytes; handed out again by the next call unless kept."""
-        if CHUNK_BYTES - self._position < LEAST_ROOM_BYTES:
+        if not self.lent:
             self._index += 1
             self._position = 0
             if self._index == len(self._chunks):
                 self._chunks.append(memoryview(bytearray(CHUNK_BYTES)))
-        self.lent = self._chunks[self._index][self._position :]
+            self.lent = self._chunks[self._index]
         return self.lent
 
     def keep(self, size: int) -> None:
         """The first `size` bytes of the room lent last stay untouched until `reset`."""
-        self._position += size
+        self._position = position = self._position + size
+        if CHUNK_BYTES - position < LEAST_ROOM_BYTES:
+            position = CHUNK_BYTES
+        self.lent = self._chunks[self._index][position:]
 
     def reset(self) -> None:
         """Everything received in this loop step is done with."""
         self.steps += 1
         self._index = self._position = 0
+        self.lent = self._chunks[0]
         if self.frames.retired:
             self.frames.reset()
         if len(self._chunks) > KEPT_CHUNKS:

@@ -168,15 +168,16 @@ class Connection(asyncio.BufferedProtocol):
         return self._receiving.room()
 
     def buffer_updated(self, nbytes: int) -> None:
-        receiving = self._receiving
+        receiving, network, listener = self._receiving, self._network, self.listener
         self.last_active = monotonic()
-        self.listener.bytes_in.value += nbytes
+        listener.bytes_in.value += nbytes
         if receiving.buffer is not None:
             self._fill_buffer(nbytes)
         else:
-            receive_buffer = self._network.receive_buffer
-            lent, total = receive_buffer.lent, len(receiving.rest) + nbytes
-            if receiving.rest:
+            receive_buffer = network.receive_buffer
+            lent, total = receive_buffer.lent, nbytes
+            if rest := receiving.rest:
+                total += len(rest)
                 receiving.set_rest(b"")
             used, keep = self._take_frames(lent, total)
             if used:
@@ -185,25 +186,31 @@ class Connection(asyncio.BufferedProtocol):
                 receiving.keep(lent[used:total])
             if keep:
                 receive_buffer.keep(used)
-        if self.fast_path is not None and self.fast_path.end_of_read():
-            self._network.step.end_of_read(self.last_active)
+        if self.fast_path is not None and (served := self.fast_path.end_of_read()) is not None:
+            network.step.end_of_read(self, self.last_active, served)
         if not self._paused and not self._closing:
+            limits, memory = network.limits, listener.memory
             if receiving.buffer is not None and receiving.full:
                 self._wait_for_memory()
             elif self._yields:
                 self._pause()
                 self.look_again()
-            elif (self.line or self.send_queue.pending) and self._line_is_full():
+            elif (
+                len(self.line) + self.more >= limits.max_pipelined  # (`_line_is_full`, without a call)
+                or self.send_queue.pending > limits.max_unsent
+            ):
                 self._pause()
-            elif receiving.buffer is None and receiving.account.exhausted:  # (its buffer is counted already)
-                self._wait_for_memory()
+            elif (
+                memory.used >= memory.open_to_all and receiving.buffer is None and receiving.account.exhausted
+            ):
+                self._wait_for_memory()  # (a buffer of its own is counted already)
 
     # -- frames --
 
     def _forget_fast_path(self) -> None:
         """The client is somebody else from now on (a login): what it was seen to send is looked at anew."""
         if self.fast_path is not None:
-            if self.fast_path.end_of_read():
+            if self.fast_path.end_of_read() is not None:
                 self._network.step.soon()
             self.fast_path = None
 
@@ -420,7 +427,7 @@ class Connection(asyncio.BufferedProtocol):
             waiting = memoryview(bytearray(receiving.rest))
             receiving.set_rest(b"")
             used, _ = self._take_frames(waiting, len(waiting))
-            if self.fast_path is not None and self.fast_path.end_of_read():
+            if self.fast_path is not None and self.fast_path.end_of_read() is not None:
                 self._network.step.soon()
             if self._closing:
                 return

@@ -126,7 +126,7 @@ class ConsumerFastPath(NothingAhead):
         if self._broker.touched or not network.step.looks_at(answer.deadline):
             network.step.soon()
 
-    def end_of_read(self) -> bool:
+    def end_of_read(self) -> None:
         """Send what was answered; the step need not end for that."""
         if self._answered:
             self._answered = False
@@ -134,7 +134,6 @@ class ConsumerFastPath(NothingAhead):
             queue.flush()
             if queue.pending:
                 self._connection.look_again()
-        return False
 
     def __repr__(self) -> str:
         return f"<ConsumerFastPath {self._known and self._known[0]!r}>"

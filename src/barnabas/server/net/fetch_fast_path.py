@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.requests.follower_fetch import FollowerFetches, PlainWaiting
 from barnabas.errors import WireError
+from barnabas.model import Now
 from barnabas.server.net.connection import SENT_AT_ONCE_BYTES, Connection
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.network import Network
@@ -41,8 +42,8 @@ class FetchFastPath(NothingAhead):
         self.network = network
         self._clock = network.runtime.clock
         self._broker = broker
-        self._ends_step = False
-        """Whether a fetch of this read lets somebody go on, or is answered."""
+        self._ends_step: Now | None = None
+        """When a fetch of this read came that lets somebody go on, or is answered."""
         self.connection = connection
         self.route = route
         self._known: tuple[FetchShape, FollowerFetches, RequestContext] | None = None
@@ -68,8 +69,9 @@ class FetchFastPath(NothingAhead):
             return False
         network, connection = self.network, self.connection
         place = _FetchPlace(self, learned, plain.correlation_id, received, end - position)
+        now = self._clock.now()
         try:
-            answer = fetches.fetch(plain.session_epoch, plain.rows, self._clock.now(), place)
+            answer = fetches.fetch(plain.session_epoch, plain.rows, now, place)
         except Exception as error:  # of ours; its session may be half changed, so the follower begins anew
             events.emit(events.REQUEST_FAILED, reason=self.route.name, api=self.route.name, error=error)
             connection.close()
@@ -85,9 +87,9 @@ class FetchFastPath(NothingAhead):
                 answer.on_done = place.complete
             connection.line.append(place)
             if self._broker.touched or not network.step.looks_at(answer.deadline):
-                self._ends_step = True
+                self._ends_step = now
             return True
-        self._ends_step = True
+        self._ends_step = now
         place.response, place.done = answer, True
         if connection.line:
             connection.line.append(place)
@@ -95,9 +97,9 @@ class FetchFastPath(NothingAhead):
             place.send(place.handled)
         return True
 
-    def end_of_read(self) -> bool:
+    def end_of_read(self) -> Now | None:
         """Nothing is counted by the read."""
-        ends, self._ends_step = self._ends_step, False
+        ends, self._ends_step = self._ends_step, None
         return ends
 
     def __repr__(self) -> str:
@@ -122,7 +124,11 @@ class _FetchPlace(PlainWaiting):
         self, path: FetchFastPath, learned: RequestContext, correlation_id: int, received: float, size: int
     ) -> None:
         """`learned` is the context of the fetch that it looks like."""
-        super().__init__()
+        # What the classes above have, without their calls: one is made for every fetch.
+        self.deadline = 0.0
+        self.on_done = self.response = self.bucket = self.fetches = None
+        self.done = False
+        self._epoch = 0
         self._path = path
         self._learned = learned
         self._correlation_id = correlation_id

@@ -44,7 +44,7 @@ class Receiving:
         """Where the next read goes."""
         if self.buffer is not None:
             return self.buffer[self._have : self._size]
-        room = self._receive_buffer.room()
+        room = self._receive_buffer.lent or self._receive_buffer.room()
         if rest := self.rest:
             size = len(rest)
             room[:size] = rest

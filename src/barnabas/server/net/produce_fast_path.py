@@ -416,7 +416,7 @@ class ProduceFastPath:
                     return template
         return None
 
-    def end_of_read(self) -> bool:
+    def end_of_read(self) -> Now | None:
         """Count what `take` served of one read, as the slow path counts each request."""
         run, self._run = self._run, None
         if taken := self._taken:
@@ -437,7 +437,7 @@ class ProduceFastPath:
             self.route.requests.value += taken
             if run is not None:
                 run.handled = (monotonic() - self._received) / taken
-        return run is not None
+        return None if run is None else self._now
 
     def answered(self, count: int, handled: float, spent: float) -> None:
         """Requests of one read were answered: seconds in the handler for each, and from arrival to answer."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Protocol
 
+from barnabas.model import Now
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.route import Route
 
@@ -50,8 +51,9 @@ class FastPath(Protocol):
         """Serve the frame data[position:end] if it is like an earlier one."""
         ...
 
-    def end_of_read(self) -> bool:
-        """Every frame of one read was handed on.  Returns whether the loop step has to end because of them."""
+    def end_of_read(self) -> Now | None:
+        """Every frame of one read was handed on.  Returns when they were served if the loop step must end because
+        of them."""
         ...
 
 

@@ -9,7 +9,7 @@ of that is imported before.  Rates are left to whoever reads: a counter only eve
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
 
 __all__ = ["Counter", "Gauge", "Histogram", "Metric", "Metrics", "Reading", "escaped", "sample_of"]
@@ -55,15 +55,16 @@ class Histogram(Metric):
     at the next `settle`.
     """
 
-    __slots__ = ("_counts", "_highest", "_noted", "_total", "note")
+    __slots__ = ("_counts", "_highest", "_total", "note", "noted")
 
     def __init__(self, name: str, help: str) -> None:  # noqa: A002
         super().__init__(name, help)
         self._counts = [0] * (len(BOUNDS) + 1)
         self._total = 0.0
         self._highest = 0.0
-        self._noted = array("d")
-        self.note: Callable[[float], None] = self._noted.append
+        self.noted = array("d")
+        """Durations that are not counted yet."""
+        self.note: Callable[[float], None] = self.noted.append
 
     def observe(self, seconds: float, count: int = 1) -> None:
         """Count a duration, `count` times."""
@@ -74,11 +75,20 @@ class Histogram(Metric):
 
     def settle(self) -> None:
         """Count what was noted."""
-        noted = self._noted
-        if noted:
-            for seconds in noted:
-                self.observe(seconds)
-            del noted[:]
+        if not self.noted:
+            return
+        ordered = sorted(self.noted)  # (one search for each bucket, not for each duration)
+        del self.noted[:]
+        counts, before = self._counts, 0
+        for bucket, bound in enumerate(BOUNDS):
+            if before == len(ordered):
+                break
+            end = bisect_right(ordered, bound, before)
+            counts[bucket] += end - before
+            before = end
+        counts[-1] += len(ordered) - before
+        self._total += sum(ordered)
+        self._highest = max(self._highest, ordered[-1])
 
     @property
     def counts(self) -> list[int]:
@@ -133,10 +143,11 @@ def escaped(text: str) -> str:
 class Metrics:
     """All metrics of one node, by name.  Asking twice for a name gives the same object."""
 
-    __slots__ = ("_collectors", "_metrics")
+    __slots__ = ("_collectors", "_histograms", "_metrics")
 
     def __init__(self) -> None:
         self._metrics: dict[str, Metric] = {}
+        self._histograms: list[Histogram] = []
         self._collectors: list[Callable[[], Iterator[Metric]]] = []
 
     def counter(self, name: str, help: str = "") -> Counter:  # noqa: A002
@@ -155,14 +166,15 @@ class Metrics:
         found = self._metrics.get(name)
         if found is None:
             found = self._metrics[name] = Histogram(name, help)
+            self._histograms.append(found)
         assert isinstance(found, Histogram), name
         return found
 
     def settle(self) -> None:
-        """Count what histograms have noted.  Call it every second or so, for they keep all of it."""
-        for metric in self._metrics.values():
-            if isinstance(metric, Histogram):
-                metric.settle()
+        """Count what histograms have noted.  Call it often, for they keep all of it."""
+        for histogram in self._histograms:
+            if histogram.noted:
+                histogram.settle()
 
     def collect(self, collector: Callable[[], Iterator[Metric]]) -> None:
         """Have `collector` called at each reading for metrics that come and go."""

@@ -220,19 +220,20 @@ class FetchLine:
             return
         self.parked = False
         runtime = self._runtime
+        now = runtime.clock.now()
         try:
             if isinstance(answer.message, list):
-                self._follower.received_rows(answer.message, runtime.clock.now())
+                self._follower.received_rows(answer.message, now)
             else:
                 if self._learned is not None and isinstance(request, FetchRequest):
                     request = FetchRequest(session_epoch=self._follower.session_epoch)
-                self._follower.received(request, answer.message, runtime.clock.now())
+                self._follower.received(request, answer.message, now)
             self._on_answer()
         except Exception as error:  # of ours: it ends the task that waits for `over`, and with it the node
             self._fail(error)
             return
         self._request = None
-        runtime.step.end_now()
+        runtime.step.end_now(now)
         if self._request is None:  # (the end of the step asks where our log has all of it)
             self.look()
 

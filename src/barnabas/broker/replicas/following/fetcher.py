@@ -215,7 +215,8 @@ class Follower:
         self._news = {}
         self._told.update(asked)
         self.fetches += 1
-        most, rows = self._most, list[FetchedRow]()
+        most = self._most
+        rows: list[FetchedRow] = []
         for (topic_id, index), followed in asked.items():
             partition, log = followed.partition, followed.partition.log
             epoch, end = partition.leader_epoch, log.log_end_offset
