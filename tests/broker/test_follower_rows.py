@@ -65,7 +65,7 @@ class RowReplicas(Replicas):
             parts: list[Any] = []
             write_response(parts, 7, 1, VERSION, answer)
             whole = b"".join(part.read() if hasattr(part, "read") else bytes(part) for part in parts)
-            if (told := read_plain_answer(whole[4:], 7, request.session_id)) is not None:
+            if (told := read_plain_answer(request.session_id, whole[4:], 7)) is not None:
                 self.read += 1
                 follower.received_rows(told, node.now)
                 return

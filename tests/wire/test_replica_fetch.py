@@ -175,7 +175,7 @@ def told(topics: list[FetchableTopicResponse]) -> list[tuple[Any, ...]]:
 
 
 def plainly(frame: bytes | memoryview) -> list[tuple[Any, ...]] | None:
-    found = read_plain_answer(frame, 7, 9)
+    found = read_plain_answer(9, frame, 7)
     return None if found is None else [(*row[:4], bytes(row.records)) for row in found]
 
 
@@ -211,8 +211,8 @@ def test_an_answer_that_fails_as_a_whole_is_left_to_the_decoder(more: dict[str, 
 
 
 def test_an_answer_of_another_session_or_request_is_left_to_the_decoder() -> None:
-    assert read_plain_answer(answered([], 17), 7, 8) is None
-    assert read_plain_answer(answered([], 17), 6, 9) is None
+    assert read_plain_answer(8, answered([], 17), 7) is None
+    assert read_plain_answer(9, answered([], 17), 6) is None
 
 
 @pytest.mark.parametrize("sizes", [(0,), (140,), (0, 140, 280)])

@@ -267,8 +267,8 @@ class ToldRow(NamedTuple):
     records: Buffer
 
 
-def read_plain_answer(frame: Buffer, correlation_id: int, session_id: int) -> list[ToldRow] | None:
-    """The rows of an answer without its length; None: another one, or not plain.
+def read_plain_answer(session_id: int, frame: Buffer, correlation_id: int) -> list[ToldRow] | None:
+    """The rows of an answer of this session without its length; None: another one, or not plain.
 
     The records are parts of `frame`.
     """
@@ -277,7 +277,9 @@ def read_plain_answer(frame: Buffer, correlation_id: int, session_id: int) -> li
         ToldRow
     ] = []  # (not list[ToldRow](), which tries to remember its type, and takes a microsecond)
     try:
-        if (one := _read_one_answer(view, correlation_id, session_id)) is not None:
+        if len(view) > _one_told.size and (
+            (one := _read_one_answer(view, correlation_id, session_id)) is not None
+        ):
             return [one]
         correlation, tags, throttled, error, session = _ANSWER.unpack_from(view)
         if correlation != correlation_id or tags or throttled or error or session != session_id:
@@ -305,13 +307,12 @@ def read_plain_answer(frame: Buffer, correlation_id: int, session_id: int) -> li
 
 
 def _read_one_answer(view: memoryview, correlation_id: int, session_id: int) -> ToldRow | None:
-    """The only row of an answer; None: it has none or more, or is not plain.  Raises struct.error, IndexError and
-    WireError where it is too short for one."""
-    if len(view) <= _one_told.size:
-        return None
-    fields = _one_told.unpack_from(view)
-    correlation, tags, throttled, failed, session, topics, topic_id, partitions = fields[:8]
-    index, error, high_watermark, _, start, aborted, replica = fields[8:]
+    """The only row of an answer that is long enough for one; None: it has none or more, or is not plain.  Raises
+    IndexError and WireError where it is too short for its records."""
+    correlation, tags, throttled, failed, session, topics, topic_id, partitions, *row = _one_told.unpack_from(
+        view
+    )
+    index, error, high_watermark, _, start, aborted, replica = row
     if topics != _ONE or partitions != _ONE or correlation != correlation_id or session != session_id:
         return None
     if tags or throttled or failed or error or aborted > 1 or replica != _NO_SUCH_REPLICA:

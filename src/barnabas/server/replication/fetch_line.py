@@ -76,7 +76,7 @@ class _Learned:
         parts = write_request(header, request)
         self.shape = FetchShape(memoryview(b"".join(bytes(part) for part in parts))[4:])  # type: ignore[arg-type]
         self.request = request
-        self.read = partial(read_plain_answer, session_id=request.session_id)
+        self.read = partial(read_plain_answer, request.session_id)
 
 
 class FetchLine:
