@@ -193,7 +193,9 @@ class FollowerFetches:
                     session.rest(position)
                 position.still = told
             elif not total or self._most > total:
-                if (read := self._records(log, position, end, total)) is None:
+                left, size = self._most - total, position.max_bytes
+                read: LazyBytes | bytes | None = just_written(log, offset, min(size, left), end)
+                if read is None and (read := _read(log, position, end, left, first=not total)) is None:
                     return None
                 records = read
                 total += len(records)
@@ -207,18 +209,6 @@ class FollowerFetches:
             )
             found.append((position, high_watermark, stable, log_start, records, told))
         return found, urgent or total >= self._least
-
-    def _records(
-        self, log: Log, position: FetchPosition, end: Offset, total: int
-    ) -> LazyBytes | bytes | None:
-        """What it reads next of this log below `end`, after `total` bytes of others; None where reading failed."""
-        offset, size, left = position.offset, position.max_bytes, self._most - total
-        if not 0 <= size <= left:
-            size = max(0, left) if size > 0 else 0
-        try:
-            return just_written(log, offset, size, end) or log.read(offset, size, end, at_least_one=not total)
-        except (StorageError, KafkaError):
-            return None
 
     def _tell(self, found: list[_Read]) -> PlainAnswer:
         """Make the answer, and remember in the session what the follower is told by it."""
@@ -242,6 +232,20 @@ class FollowerFetches:
 
     def __repr__(self) -> str:
         return f"<FollowerFetches {self.session!r}>"
+
+
+def _read(
+    log: Log, position: FetchPosition, end: Offset, left: int, *, first: bool
+) -> LazyBytes | bytes | None:
+    """What it reads next of this log below `end`; None where reading failed.  So many bytes are `left` of what the
+    answer may have; the `first` gets one batch at least."""
+    size = position.max_bytes
+    if not 0 <= size <= left:
+        size = max(0, left) if size > 0 else 0
+    try:
+        return log.read(position.offset, size, end, at_least_one=first)
+    except (StorageError, KafkaError):
+        return None
 
 
 class PlainWaiting(Waiting):

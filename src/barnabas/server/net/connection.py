@@ -180,7 +180,7 @@ class Connection(asyncio.BufferedProtocol):
                 total += len(rest)
                 receiving.set_rest(b"")
             used, keep = self._take_frames(lent, total)
-            if used:
+            if used and (receiving.large or receiving.account.received):
                 receiving.took()
             if used < total and not self._closing:
                 receiving.keep(lent[used:total])

@@ -142,7 +142,10 @@ class _FetchPlace(PlainWaiting):
     def complete(self, response: FetchResponse | PlainAnswer | None) -> None:
         """The answer is there.  None: nobody expects it any more."""
         if not self.done:
-            self._leave()
+            self.done = True  # (as `_leave`, without its call)
+            if self.bucket is not None:
+                self.bucket.purgatory.remove(self)
+            self.release()
             self.waiting = None
             self.response = response
             self._path.connection.slot_done(self)

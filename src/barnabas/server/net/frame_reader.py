@@ -26,7 +26,7 @@ FIRST_BUFFER_BYTES = 64 * 1024
 class Receiving:
     """What one connection has received and not handed on."""
 
-    __slots__ = ("_have", "_large", "_receive_buffer", "_size", "account", "buffer", "rest")
+    __slots__ = ("_have", "_receive_buffer", "_size", "account", "buffer", "large", "rest")
 
     def __init__(self, receive_buffer: ReceiveBuffer, account: Account) -> None:
         self._receive_buffer = receive_buffer
@@ -37,7 +37,7 @@ class Receiving:
         """Where a large frame is received."""
         self._have = 0
         self._size = 0
-        self._large = 0
+        self.large = 0
         """Size of the last frame, if it was a large one: the next one is expected to be like it."""
 
     def room(self) -> memoryview:
@@ -49,7 +49,7 @@ class Receiving:
             size = len(rest)
             room[:size] = rest
             room = room[size:]
-        if self._large:
+        if self.large:
             return room[:LOW_MEMORY_READ_BYTES]
         account = self.account
         budget = account.budget
@@ -59,7 +59,7 @@ class Receiving:
 
     def took(self) -> None:
         """Whole frames were found: what is left is the beginning of another one, which need not be large."""
-        self._large = 0
+        self.large = 0
         if self.account.received:
             self.account.finish()
 
@@ -73,7 +73,7 @@ class Receiving:
             self.set_rest(bytearray(data))
             return
         self._size = size
-        if size > self._large or not account.may_hold(size):
+        if size > self.large or not account.may_hold(size):
             size = min(size, max(4 * have, FIRST_BUFFER_BYTES))
             if not account.may_hold(size):
                 size = have - 4
@@ -110,7 +110,7 @@ class Receiving:
         buffer, size = self.buffer, self._size
         assert buffer is not None
         self.buffer = None
-        self._large = size if 4 * SMALL_FRAME_BYTES <= size <= LARGEST_KEPT_BYTES else 0
+        self.large = size if 4 * SMALL_FRAME_BYTES <= size <= LARGEST_KEPT_BYTES else 0
         self.account.give(len(buffer))
         self.account.finish()
         return buffer, size
