@@ -36,6 +36,19 @@ def live(seed: int, lives: list[Life], *, upset: float = 1.0) -> None:
     assert any(answer.here and answer.message.responses for answer in lives[0].asked)
 
 
+def drawn_limits(seed: int) -> dict[int, dict[str, int]]:
+    """The limits of each client, in bytes; a batch here has 108."""
+    chance = random.Random(seed)
+    return {
+        who: {
+            "min_bytes": chance.choice((0, 1, 107, 108, 109, 216, 217, 400)),
+            "max_bytes": chance.choice((-1, 0, 1, 107, 108, 215, 216, 217, 400, 1 << 20)),
+            "partition_max_bytes": chance.choice((-1, 0, 1, 108, 215, 216, 1 << 20)),
+        }
+        for who in (FOLLOWER, CONSUMER, COMMITTED)
+    }
+
+
 class Life:
     """One node; the same calls on two of them do the same."""
 
@@ -47,9 +60,11 @@ class Life:
         session: type[FetchSession] = FetchSession,
         version: int = 12,
         sessions: bool = True,
+        limits: int | None = None,
     ) -> None:
         """`kind` of the node and of its fetch `session`s; `version` of the fetches; whether consumers have
-        `sessions`."""
+        `sessions`.  `limits`: each client has its own, drawn with this seed, and its fetches may all wait."""
+        self.limits = None if limits is None else drawn_limits(limits)
         self.with_sessions = sessions
         self.kind_of_session = session
         self.version = version
@@ -87,8 +102,7 @@ class Life:
             version=self.version,
             session=(0, -1) if alone else (session, epoch),
             forget=tuple(("t", index) for index in forget if epoch),
-            max_wait_ms=wait,
-            max_bytes=150 if small else 1 << 20,
+            **self._limits_of(who, wait, small),
             isolation=1 if who == COMMITTED else 0,
             replica=max(-1, who),
             log_start=0 if who == FOLLOWER else -1,
@@ -96,6 +110,12 @@ class Life:
         self.asked.append(answer)
         self.parked[who] = answer
         self.sessions[who] = (session, epoch + 1 if epoch else 0)
+
+    def _limits_of(self, who: int, wait: int, small: bool) -> dict[str, int]:
+        """What the fetches of a client say of sizes and of their time."""
+        if self.limits is None:
+            return {"max_wait_ms": wait, "max_bytes": 150 if small else 1 << 20}
+        return {"max_wait_ms": 400, **self.limits[who]}
 
     def collect(self) -> None:
         """What was answered meanwhile: clients go on from there, mostly."""

@@ -2,55 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import pytest
 from tests.broker.fetch_lives import Life, live
 from tests.broker.harness import PAGE_CACHE, Answer, Node, batch
-from tests.broker.plain_answers import plainly_answered
-from tests.frames import frame
+from tests.broker.plain_nodes import PlainConsumers
 
 from barnabas.broker.ports import Operation, ResourceType
-from barnabas.broker.requests.consumer_fetch import ConsumerFetches, fetches_like
-from barnabas.errors import ErrorCode, WireError
+from barnabas.errors import ErrorCode
 from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.sim.kernel.disk import MemoryDisk
-from barnabas.wire.consumer_fetch import ConsumerAnswer, ConsumerShape
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
-
-
-class PlainNode(Node):
-    """Takes each fetch of a consumer that looks like its last one from its bytes."""
-
-    def __init__(self, *arguments: Any, **more: Any) -> None:
-        super().__init__(*arguments, **more)
-        self.shapes: dict[Any, tuple[ConsumerShape, ConsumerFetches]] = {}
-        self.recognized = self.plain = 0
-
-    def ask(self, request: Any, version: int, client_id: str | None = "test") -> Answer:
-        if (
-            not isinstance(request, FetchRequest)
-            or max(request.replica_id, request.replica_state.replica_id) >= 0
-        ):
-            return super().ask(request, version, client_id)
-        who = request.isolation_level
-        body = memoryview(frame(request, version))[4:]
-        if who in self.shapes:
-            shape, fetches = self.shapes[who]
-            plain = shape.read(body, 0, len(body))
-            found = plain and fetches.fetch(plain.session_epoch, plain.rows, self.now)
-            if found is not None:
-                self.recognized += 1
-                self.plain += isinstance(found, ConsumerAnswer)
-                return plainly_answered(found, version)
-        answer = super().ask(request, version, client_id)
-        self.shapes.pop(who, None)
-        fetches_now = fetches_like(self.broker, self.context("test"), request, version)
-        if fetches_now is not None:
-            with suppress(WireError):
-                self.shapes[who] = ConsumerShape(body, 1 << 20), fetches_now
-        return answer
 
 
 @pytest.mark.parametrize(
@@ -70,10 +33,10 @@ class PlainNode(Node):
 @pytest.mark.parametrize("seed", range(4))
 def test_it_is_answered_like_a_decoded_one(seed: int, version: int, sessions: bool) -> None:
     mode = PAGE_CACHE if seed % 2 else "1"
-    lives = [Life(mode, version=version, sessions=sessions, kind=kind) for kind in (Node, PlainNode)]
+    lives = [Life(mode, version=version, sessions=sessions, kind=kind) for kind in (Node, PlainConsumers)]
     live(seed, lives, upset=0.3)
     node = lives[1].node
-    assert isinstance(node, PlainNode)
+    assert isinstance(node, PlainConsumers)
     assert node.recognized >= 5
     traffic = [
         [partition.leading.traffic.bytes_out for partition in life.node.broker.partitions()] for life in lives
@@ -93,9 +56,11 @@ def test_it_is_answered_like_a_decoded_one(seed: int, version: int, sessions: bo
 def test_while_all_is_well_no_objects_are_made_for_it(sessions: bool) -> None:
     plain = 0
     for seed in range(6):
-        lives = [Life(PAGE_CACHE, version=17, sessions=sessions, kind=kind) for kind in (Node, PlainNode)]
+        lives = [
+            Life(PAGE_CACHE, version=17, sessions=sessions, kind=kind) for kind in (Node, PlainConsumers)
+        ]
         live(seed, lives, upset=0.03)
-        assert isinstance(lives[1].node, PlainNode)
+        assert isinstance(lives[1].node, PlainConsumers)
         plain += lives[1].node.plain
     assert plain >= 50, plain
 
@@ -119,7 +84,7 @@ class Doorkeeper:
 @pytest.mark.parametrize("session", [False, True])
 def test_a_right_that_is_taken_away_is_missed_by_the_next_fetch(session: bool) -> None:
     doorkeeper = Doorkeeper()
-    node = PlainNode(MemoryDisk(1), authorizer=doorkeeper)  # type: ignore[arg-type]
+    node = PlainConsumers(MemoryDisk(1), authorizer=doorkeeper)  # type: ignore[arg-type]
     node.create("t")
     node.append(batch("a record"))
     epoch, id_ = (0, 0) if session else (-1, 0)
@@ -151,7 +116,7 @@ def test_a_right_that_is_taken_away_is_missed_by_the_next_fetch(session: bool) -
 class Consumer:
     """A consumer with a session, at a node that takes its fetches from their bytes."""
 
-    def __init__(self, node: PlainNode) -> None:
+    def __init__(self, node: PlainConsumers) -> None:
         self.node = node
         self.session, self.epoch = 0, 0
 
@@ -177,7 +142,7 @@ class Consumer:
 
 def test_a_partition_at_rest_that_may_no_longer_be_read_is_told_of() -> None:
     doorkeeper = Doorkeeper()
-    node = PlainNode(MemoryDisk(1), authorizer=doorkeeper)  # type: ignore[arg-type]
+    node = PlainConsumers(MemoryDisk(1), authorizer=doorkeeper)  # type: ignore[arg-type]
     node.create("t")
     consumer = Consumer(node)
     consumer.stand_at(("t", 0, 0))
@@ -189,7 +154,7 @@ def test_a_partition_at_rest_that_may_no_longer_be_read_is_told_of() -> None:
 
 
 def test_a_topic_that_is_made_again_wakes_who_waits_for_it() -> None:
-    node = PlainNode(MemoryDisk(1))
+    node = PlainConsumers(MemoryDisk(1))
     node.create("t")
     consumer = Consumer(node)
     consumer.stand_at(("t", 0, 0))
@@ -208,7 +173,7 @@ def test_where_more_than_the_log_counts_the_usual_reader_is_asked(
     why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rack = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-    node = PlainNode(MemoryDisk(1), replica_selector_class=rack)
+    node = PlainConsumers(MemoryDisk(1), replica_selector_class=rack)
     node.create("t")
     node.append(batch("a record"))
     if why == "few descriptors":

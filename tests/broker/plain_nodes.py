@@ -1,0 +1,200 @@
+"""Nodes that take fetches from their bytes where they can, and a client whose fetches all look alike."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from tests.broker.harness import PAGE_CACHE, Answer, Node
+from tests.broker.plain_answers import plainly_answered
+from tests.frames import frame
+
+from barnabas.broker.requests.consumer_fetch import ConsumerFetches, fetches_like
+from barnabas.broker.requests.follower_fetch import FollowerFetches
+from barnabas.errors import WireError
+from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.consumer_fetch import ConsumerAnswer, ConsumerShape
+from barnabas.wire.records import batches
+from barnabas.wire.replica_fetch import FetchShape
+from barnabas.wire.schemas.fetch import FetchRequest
+
+__all__ = [
+    "FOLLOWER",
+    "KINDS",
+    "WAIT_S",
+    "WAYS",
+    "PlainConsumers",
+    "PlainFollower",
+    "PlainNode",
+    "Reading",
+    "node_for",
+]
+
+FOLLOWER = 2
+KINDS = ("alone", "session", "follower")
+"""Of clients: a consumer without a session, a consumer with one, a follower."""
+WAYS = ("decoded", "from bytes")
+"""In which a node takes fetches."""
+WAIT_S = 10.0
+"""How long a fetch of a `Reading` may wait."""
+
+
+class PlainNode(Node):
+    """Takes each fetch that looks like the last one of its client from its bytes."""
+
+    recognized = 0
+    """How many it took so."""
+
+
+class PlainConsumers(PlainNode):
+    """Takes those of consumers from their bytes: of one that reads everything, and of one that reads what is
+    committed."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.shapes: dict[Any, tuple[ConsumerShape, ConsumerFetches]] = {}
+        self.plain = 0
+        """How many it answered at once, without objects."""
+
+    def ask(self, request: Any, version: int, client_id: str | None = "test") -> Answer:
+        if (
+            not isinstance(request, FetchRequest)
+            or max(request.replica_id, request.replica_state.replica_id) >= 0
+        ):
+            return super().ask(request, version, client_id)
+        who = request.isolation_level
+        body = memoryview(frame(request, version))[4:]
+        if who in self.shapes:
+            shape, fetches = self.shapes[who]
+            plain = shape.read(body, 0, len(body))
+            found = plain and fetches.fetch(plain.session_epoch, plain.rows, self.now)
+            if found is not None:
+                self.recognized += 1
+                self.plain += isinstance(found, ConsumerAnswer)
+                return plainly_answered(found, version)
+        answer = super().ask(request, version, client_id)
+        self.shapes.pop(who, None)
+        fetches_now = fetches_like(self.broker, self.context("test"), request, version)
+        if fetches_now is not None:
+            with suppress(WireError):
+                self.shapes[who] = ConsumerShape(body, 1 << 20), fetches_now
+        return answer
+
+
+class PlainFollower(PlainNode):
+    """Takes those of its follower from their bytes."""
+
+    shape: FetchShape | None = None
+    fetches: FollowerFetches
+
+    def ask(self, request: Any, version: int, client_id: str | None = "test") -> Answer:
+        if not isinstance(request, FetchRequest) or request.replica_state.replica_id < 0:
+            return super().ask(request, version, client_id)
+        body = memoryview(frame(request, version))[4:]
+        plain = self.shape.read(body, 0, len(body)) if self.shape is not None else None
+        if plain is not None:
+            found = self.fetches.fetch(plain.session_epoch, plain.rows, self.now)
+            if found is not None:
+                self.recognized += 1
+                return plainly_answered(found, version)
+        answer = super().ask(request, version, client_id)
+        try:
+            shape = FetchShape(body)
+            self.fetches = FollowerFetches(self.broker, self.context("test"), request, version)
+            self.shape = shape
+        except (WireError, KeyError):
+            self.shape = None
+        return answer
+
+
+def node_for(kind: str, way: str, partitions: int = 1, **settings: str) -> Node:
+    """A node with topic `t` that answers fetches of this kind of client "decoded" or "from bytes"."""
+    follower = kind == "follower"
+    plainly = PlainFollower if follower else PlainConsumers
+    node = (plainly if way == "from bytes" else Node)(
+        MemoryDisk(1), **{"log_flush_interval_messages": PAGE_CACHE, **settings}
+    )
+    node.create("t", partitions, replicas=(1, FOLLOWER) if follower else (1,))
+    return node
+
+
+class Reading:
+    """A client of topic `t` whose fetches all say the same limits.
+
+    Without a session each of its fetches names all its partitions, in a session those that it read on in.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        kind: str,
+        *,
+        partitions: int = 1,
+        waits: bool = True,
+        version: int = 17,
+        **limits: int,
+    ) -> None:
+        """Its logs are empty: a node that takes fetches from their bytes learns here what they look like."""
+        self.node = node
+        self.kind = kind
+        self.version = version
+        self.offsets = dict.fromkeys(range(partitions), 0)
+        self.session = 0
+        self.epoch = -1 if kind == "alone" else 0
+        """Of the session, that its next fetch has."""
+        self.leader_epoch = self.last_epoch = -1
+        """What it says of every partition that it names."""
+        self.taken: list[tuple[int, int]] = []
+        """The batches that it got, in their order: partition and first offset."""
+        self._wait_ms = int(WAIT_S * 1000) if waits else 0
+        self._limits = limits
+        self._moved = set(self.offsets)
+        for _ in range(4):
+            answer = self.fetch()
+            if not answer.here:
+                node.after(WAIT_S + 0.01)
+            assert not self.batches(answer)
+        if isinstance(node, PlainNode):
+            assert node.recognized >= 2
+
+    def fetch(self, *, all_of_it: bool = False) -> Answer:
+        """Send the next fetch; one of a session names `all_of_it` where it is to say more than what moved."""
+        named = self.offsets if self.kind == "alone" or all_of_it else sorted(self._moved)
+        self._moved.clear()
+        answer = self.node.fetch(
+            {("t", index): self.offsets[index] for index in named},
+            version=self.version,
+            max_wait_ms=self._wait_ms,
+            session=(self.session, self.epoch),
+            epoch=self.leader_epoch,
+            last_fetched_epoch=self.last_epoch,
+            replica=FOLLOWER if self.kind == "follower" else -1,
+            log_start=0 if self.kind == "follower" else -1,
+            **self._limits,
+        )
+        if self.epoch >= 0:
+            self.epoch += 1
+        return answer
+
+    def batches(self, answer: Answer | None = None) -> list[tuple[int, int]]:
+        """The batches of this answer (None: that of the next fetch), as in `taken`; it goes on behind them."""
+        answer = self.fetch() if answer is None else answer
+        assert answer.message.error_code == 0
+        self.session = answer.message.session_id
+        found: list[tuple[int, int]] = []
+        for (_, index), data in answer.partitions.items():
+            assert data.error_code == 0
+            for _, header in batches(bytes(data.records or b"")):
+                found.append((index, header.base_offset))
+                self.offsets[index] = header.last_offset + 1
+                self._moved.add(index)
+        self.taken += found
+        return found
+
+    def error(self, answer: Answer | None = None) -> int:
+        """The error of the only partition of this answer (None: that of the next fetch), or that of it all."""
+        answer = self.fetch() if answer is None else answer
+        if answer.message.error_code:
+            return int(answer.message.error_code)
+        [data] = answer.partitions.values()
+        return int(data.error_code)
