@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.broker.harness import Node
+from tests.broker.plain_nodes import KINDS, WAYS
 
 from barnabas.sim.kernel.disk import MemoryDisk
 
@@ -19,3 +20,15 @@ def node(disk: MemoryDisk) -> Node:
     node = Node(disk)
     node.create("t")
     return node
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Of the client that fetches."""
+    return str(request.param)
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> str:
+    """In which a node takes its fetches."""
+    return str(request.param)

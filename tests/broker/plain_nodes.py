@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from tests.broker.harness import PAGE_CACHE, Answer, Node
+from tests.broker.harness import PAGE_CACHE, Answer, Node, batch
 from tests.broker.plain_answers import plainly_answered
 from tests.frames import frame
 
+from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.requests.consumer_fetch import ConsumerFetches, fetches_like
 from barnabas.broker.requests.follower_fetch import FollowerFetches
 from barnabas.errors import WireError
@@ -21,6 +22,7 @@ from barnabas.wire.schemas.fetch import FetchRequest
 __all__ = [
     "FOLLOWER",
     "KINDS",
+    "SIZE",
     "WAIT_S",
     "WAYS",
     "PlainConsumers",
@@ -28,6 +30,8 @@ __all__ = [
     "PlainNode",
     "Reading",
     "node_for",
+    "partition_of",
+    "put",
 ]
 
 FOLLOWER = 2
@@ -37,6 +41,8 @@ WAYS = ("decoded", "from bytes")
 """In which a node takes fetches."""
 WAIT_S = 10.0
 """How long a fetch of a `Reading` may wait."""
+SIZE = len(batch("x" * 40))
+"""Of a batch that is `put`."""
 
 
 class PlainNode(Node):
@@ -107,15 +113,30 @@ class PlainFollower(PlainNode):
         return answer
 
 
-def node_for(kind: str, way: str, partitions: int = 1, **settings: str) -> Node:
-    """A node with topic `t` that answers fetches of this kind of client "decoded" or "from bytes"."""
+def node_for(
+    kind: str, way: str, partitions: int = 1, *, replicas: tuple[int, ...] = (1, FOLLOWER), **settings: Any
+) -> Node:
+    """A node with topic `t` that takes the fetches of this kind of client in this way; a consumer's is the only
+    replica."""
     follower = kind == "follower"
     plainly = PlainFollower if follower else PlainConsumers
     node = (plainly if way == "from bytes" else Node)(
         MemoryDisk(1), **{"log_flush_interval_messages": PAGE_CACHE, **settings}
     )
-    node.create("t", partitions, replicas=(1, FOLLOWER) if follower else (1,))
+    node.create("t", partitions, replicas=replicas if follower else (1,))
     return node
+
+
+def put(node: Node, *partitions: int) -> None:
+    """One batch more in each of these."""
+    for index in partitions:
+        node.append(batch("x" * 40), index=index, acks=1)
+
+
+def partition_of(node: Node, index: int = 0) -> Partition:
+    partition = node.broker.partition("t", index)
+    assert partition is not None
+    return partition
 
 
 class Reading:
@@ -147,7 +168,8 @@ class Reading:
         self.taken: list[tuple[int, int]] = []
         """The batches that it got, in their order: partition and first offset."""
         self._wait_ms = int(WAIT_S * 1000) if waits else 0
-        self._limits = limits
+        self.limits = limits
+        """What each of its fetches says besides, in the words of `Node.fetch`."""
         self._moved = set(self.offsets)
         for _ in range(4):
             answer = self.fetch()
@@ -170,7 +192,7 @@ class Reading:
             last_fetched_epoch=self.last_epoch,
             replica=FOLLOWER if self.kind == "follower" else -1,
             log_start=0 if self.kind == "follower" else -1,
-            **self._limits,
+            **self.limits,
         )
         if self.epoch >= 0:
             self.epoch += 1

@@ -13,6 +13,7 @@ from barnabas.broker.ports import Operation, ResourceType
 from barnabas.errors import ErrorCode
 from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.records import batches
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 
 
@@ -190,3 +191,23 @@ def test_where_more_than_the_log_counts_the_usual_reader_is_asked(
     for _ in range(3):
         node.ask(request, 12)
     assert node.plain >= 2
+
+
+def test_a_partition_that_is_named_twice_is_read_once_where_it_was_named_last() -> None:
+    node = PlainConsumers(MemoryDisk(1))
+    node.create("t")
+    for _ in range(3):
+        node.append(batch("a record"))
+
+    def read(*offsets: int) -> list[list[int]]:
+        rows = [FetchPartition(fetch_offset=offset, partition_max_bytes=1000) for offset in offsets]
+        answer = node.ask(FetchRequest(topics=[FetchTopic(topic="t", partitions=rows)]), 12)
+        [topic] = answer.message.responses
+        return [
+            [header.base_offset for _, header in batches(bytes(data.records))] for data in topic.partitions
+        ]
+
+    assert read(0) == read(0) == [[0, 1, 2]]
+    assert node.plain
+    assert read(0, 1) == [[1, 2]]
+    assert read(2, 0) == [[0, 1, 2]]

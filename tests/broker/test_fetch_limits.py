@@ -6,31 +6,19 @@ import pytest
 from tests.broker.fetch_lives import Life, live
 from tests.broker.harness import PAGE_CACHE, Node, batch
 from tests.broker.plain_nodes import (
-    KINDS,
+    SIZE,
     WAIT_S,
-    WAYS,
     PlainConsumers,
     PlainFollower,
     PlainNode,
     Reading,
     node_for,
+    put,
 )
 
-SIZE = len(batch("x" * 40))
-"""Of a batch here."""
 MUCH = 1 << 20
 SMALLEST_MAX = 1024
 """The least that the node's fetch.max.bytes can be."""
-
-
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(params=WAYS)
-def way(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 def batch_of(size: int) -> bytearray:
@@ -38,12 +26,6 @@ def batch_of(size: int) -> bytearray:
     made = batch("x" * (200 + size - len(batch("x" * 200))))
     assert len(made) == size
     return made
-
-
-def put(node: Node, *partitions: int) -> None:
-    """One batch more in each of these."""
-    for index in partitions:
-        node.append(batch("x" * 40), index=index, acks=1)
 
 
 # ---- the least that is worth an answer -------------------------------------------------------------------
@@ -207,6 +189,17 @@ def test_a_partition_gives_no_more_than_its_limit(kind: str, way: str, most: int
     reading = Reading(node, kind, partitions=2, partition_max_bytes=most)
     put(node, 0, 0, 0, 1, 1, 1)
     assert [index for index, _ in reading.batches()] == held
+
+
+def test_what_came_in_one_step_is_cut_to_the_limits(kind: str, way: str) -> None:
+    node = node_for(kind, way)
+    reading = Reading(node, kind, partition_max_bytes=2 * SIZE)
+    waiting = reading.fetch()
+    for _ in range(3):
+        node.produce(batch("x" * 40), acks=1)
+    node.turn()
+    assert reading.batches(waiting) == [(0, 0), (0, 1)]
+    assert reading.batches() == [(0, 2)]
 
 
 @pytest.mark.parametrize("most", [1, 0, -1])
