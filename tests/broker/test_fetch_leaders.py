@@ -9,6 +9,7 @@ from tests.broker.harness import Answer, Node, batch
 from tests.broker.plain_nodes import FOLLOWER, SIZE, WAIT_S, Reading, node_for, partition_of, put
 
 from barnabas.broker.ports import Operation, ResourceType
+from barnabas.broker.requests.consumer_fetch import ConsumerFetches
 from barnabas.broker.requests.follower_fetch import FollowerFetches
 from barnabas.errors import ErrorCode, StorageError
 from barnabas.log.segments.open_files import OPEN_FILES
@@ -131,6 +132,24 @@ def test_an_offset_outside_the_log_is_out_of_range(kind: str, way: str, offset: 
     assert reading.error(reading.fetch(all_of_it=True)) == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_who_reads_a_topic_that_is_deleted_is_told_so(kind: str, way: str, waits: bool) -> None:
+    node = node_for(kind, way)
+    reading = Reading(node, kind, waits=waits)
+    put(node, 0)
+    assert reading.batches() == [(0, 0)]
+    waiting = reading.fetch()
+    assert waiting.here is not waits
+    topic_id = node.topic_id("t")
+    node.delete("t")
+    node.turn()
+    if waits:
+        assert reading.error(waiting) == ErrorCode.UNKNOWN_TOPIC_ID
+    node.topic_id = lambda name: topic_id  # type: ignore[method-assign]  # it does not know yet
+    for _ in range(3):
+        assert reading.error() == ErrorCode.UNKNOWN_TOPIC_ID
+
+
 @pytest.mark.parametrize("version", [12, 17])
 @pytest.mark.parametrize("kind", ["alone", "session"])
 def test_a_consumer_of_a_topic_that_is_made_again_hears_of_its_next_record(
@@ -250,17 +269,20 @@ def test_a_high_watermark_that_moves_alone_is_told_when_the_time_is_up(way: str)
 
 
 def test_with_few_descriptors_an_answer_holds_no_slice_of_a_file(
-    way: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = node_for("follower", way)
-    reading = Reading(node, "follower")
+    node = node_for(kind, way)
+    reading = Reading(node, kind)
     put(node, 0)
-    monkeypatch.setattr(OPEN_FILES, "short", True)
-    monkeypatch.delattr(FollowerFetches, "_tell")  # which gives slices
     assert reading.batches() == [(0, 0)]
     waiting = reading.fetch()
+    monkeypatch.setattr(OPEN_FILES, "short", True)
+    monkeypatch.delattr(FollowerFetches, "_tell")  # these two give slices
+    monkeypatch.delattr(ConsumerFetches, "_read")
     put(node, 0)
     assert reading.batches(waiting) == [(0, 1)]
+    put(node, 0)
+    assert reading.batches() == [(0, 2)]
 
 
 # ---- throttles -----------------------------------------------------------------------------------------

@@ -127,9 +127,9 @@ def test_an_evicted_session_is_unknown(kind: str, way: str, fetches: int) -> Non
     assert reading.batches() == [(0, 0)]
     for _ in range(1, fetches):
         assert reading.batches() == []
-    assert node.fetch(session=(0, 0), version=13).message.session_id == 0
+    assert node.fetch(session=(0, 0), isolation=1).message.session_id == 0
     node.after(121.0)
-    assert node.fetch(session=(0, 0), version=13).message.session_id
+    assert node.fetch(session=(0, 0), isolation=1).message.session_id
     assert reading.fetch().message.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 

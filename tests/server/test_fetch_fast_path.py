@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -10,9 +12,10 @@ from tests.broker.harness import batch
 from tests.frames import frame
 from tests.server.alike import counting, node_of
 from tests.server.fast_path import request
-from tests.server.harness import LOOPS, Client, decoded
+from tests.server.harness import LOOPS, Client, decoded, until
 from tests.topics import creation_of
 
+from barnabas.broker.replicas.replica_progress import ReplicaProgress
 from barnabas.client.aio import AsyncConnection
 from barnabas.config import Config
 from barnabas.server.net.fetch_fast_path import FetchFastPath
@@ -64,7 +67,82 @@ class Said:
         self.recognized = self.counted = 0
 
 
-def run(factory: Any, *, memo: bool) -> Said:
+def wanted(topic_id: Any, session: tuple[int, int], offset: int) -> FetchRequest:
+    """A fetch from there that waits for any record."""
+    row = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20, log_start_offset=0)
+    return FetchRequest(
+        replica_state=ReplicaState(replica_id=2, replica_epoch=1),
+        max_wait_ms=60_000,
+        min_bytes=1,
+        session_id=session[0],
+        session_epoch=session[1],
+        topics=[FetchTopic(topic_id=topic_id, partitions=[row])],
+    )
+
+
+async def in_sync(node: Node) -> list[bytes]:
+    """Fetches of a replica that is in sync: one is answered at once, others wait: for a record, for the one
+    before, for ever."""
+    async with await AsyncConnection.connect(*node.address) as producer:
+        await producer.request(creation_of({"t": {}}))
+        answer: Any = await producer.request(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12)
+        topic_id = answer.topics[0].topic_id
+        broker = node.broker
+        assert broker is not None
+        partition = broker.partition("t", 0)
+        assert partition is not None
+        await producer.request(request(batch("a record"), "t"), 9)
+        partition.leading.isr = (1, 2)  # nothing else knows of a second node
+        partition.leading.progress[2] = ReplicaProgress(time.monotonic())
+        client = Client(*await asyncio.open_connection(*node.address))
+        session, said = 0, list[bytes]()
+
+        def fetch(epoch: int, offset: int) -> bytes:
+            return frame(wanted(topic_id, (session, epoch), offset), VERSION, 100 + epoch)
+
+        async def told(epoch: int) -> None:
+            correlation, body = await client.answer()
+            assert correlation == 100 + epoch
+            said.append(body)
+
+        for epoch in range(4):
+            client.writer.write(fetch(epoch, 0))
+            await told(epoch)
+            session = session or decoded(1, VERSION, said[0]).session_id
+        waiters = broker.purgatory
+        client.writer.write(fetch(4, 1))
+        await until(lambda: len(waiters) == 1)
+        safe = asyncio.ensure_future(producer.request(request(batch("a record"), "t"), 9))
+        await told(4)
+        # This says that the second record is here, which lets the producer go on.
+        client.writer.write(fetch(5, 2))
+        await safe
+        await until(lambda: len(waiters) == 1)
+        # The next is answered after the one that it leaves behind, though it need not wait.
+        client.writer.write(fetch(6, 0) + fetch(7, 0))
+        await until(lambda: route_count(node) == 8)
+        safe = asyncio.ensure_future(producer.request(request(batch("a record"), "t", acks=1), 9))
+        for epoch in range(5, 8):
+            await told(epoch)
+        await safe
+        assert len(waiters) == 0
+        client.writer.write(fetch(8, 3))
+        await until(lambda: len(waiters) == 1)
+        client.close()
+        await until(lambda: len(waiters) == 0)
+        left = broker.sessions.get(session)
+        assert left is not None and left.parked is None
+    return said
+
+
+def route_count(node: Node) -> int:
+    """How many fetches this node has counted."""
+    assert node.runtime is not None
+    name = "kafka.network:type=RequestMetrics,name=RequestsPerSec,request=Fetch"
+    return int(node.runtime.metrics.counter(name).value)
+
+
+def run(factory: Any, talk: Callable[[Node], Awaitable[list[bytes]]], *, memo: bool) -> Said:
     result = Said()
 
     async def whole() -> None:
@@ -77,19 +155,20 @@ def run(factory: Any, *, memo: bool) -> Said:
         )
         async with asyncio.timeout(60):
             async with node_of(settings) as node:
-                result.answers = await conversation(node)
-                assert node.runtime is not None
-                name = "kafka.network:type=RequestMetrics,name=RequestsPerSec,request=Fetch"
-                result.counted = node.runtime.metrics.counter(name).value
+                result.answers = await talk(node)
+                result.counted = route_count(node)
 
     with counting(FetchFastPath, result), asyncio.Runner(loop_factory=factory) as runner:
         runner.run(whole())
     return result
 
 
+@pytest.mark.parametrize("talk", [conversation, in_sync])
 @pytest.mark.parametrize("loop", sorted(LOOPS))
-def test_recognized_fetches_have_the_same_answers(loop: str) -> None:
-    slowly, fast = run(LOOPS[loop], memo=False), run(LOOPS[loop], memo=True)
+def test_recognized_fetches_have_the_same_answers(
+    loop: str, talk: Callable[[Node], Awaitable[list[bytes]]]
+) -> None:
+    slowly, fast = run(LOOPS[loop], talk, memo=False), run(LOOPS[loop], talk, memo=True)
     assert fast.answers == slowly.answers
     assert slowly.recognized == 0
     assert fast.recognized >= 5
