@@ -15,6 +15,9 @@ from barnabas.errors import ErrorCode, StorageError
 from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.wire.schemas.fetch import FetchRequest
 
+PACKAGE = "org.apache.kafka.common.replica."
+"""Of who selects the replica that a consumer reads from."""
+
 # ---- rights --------------------------------------------------------------------------------------------
 
 
@@ -266,6 +269,25 @@ def test_a_high_watermark_that_moves_alone_is_told_when_the_time_is_up(way: str)
         node.after(WAIT_S + 0.01)
         rows = waiting.partitions
         assert [row.high_watermark for row in rows.values()] == ([1] if number == 2 else [])
+
+
+@pytest.mark.parametrize("read_by_clients", [False, True])
+def test_only_a_follower_that_clients_read_from_hears_at_once_of_a_high_watermark(
+    way: str, read_by_clients: bool
+) -> None:
+    which = "RackAwareReplicaSelector" if read_by_clients else "LeaderSelector"
+    node = node_for("follower", way, replicas=(1, FOLLOWER, 3), replica_selector_class=PACKAGE + which)
+    reading = Reading(node, "follower")
+    put(node, 0)
+    assert reading.batches() == [(0, 0)]
+    waiting = reading.fetch()
+    node.turn()
+    assert not waiting.here
+    partition_of(node).fetched_by(3, 1, 0, node.now, -1)
+    node.turn()
+    assert waiting.here is read_by_clients
+    node.after(WAIT_S + 0.01)
+    assert waiting.fetched.high_watermark == 1
 
 
 def test_with_few_descriptors_an_answer_holds_no_slice_of_a_file(

@@ -23,9 +23,11 @@ def test_an_open_transaction_is_waited_for_and_its_abort_told(kind: str, way: st
     answer = reading.fetch()
     if kind == "follower":
         assert reading.batches(answer) == [(0, 0), (0, 1), (0, 2)]
-        reading.fetch()
+        waiting = reading.fetch()
         node.turn()
         assert partition_of(node).last_stable_offset == 1
+        put(node, 0)
+        assert (waiting.fetched.high_watermark, waiting.fetched.last_stable_offset) == (3, 1)
     else:
         assert reading.batches(answer) == [(0, 0)]
         assert gone(answer) == []
