@@ -100,6 +100,11 @@ def test_a_waiting_fetch_hears_that_its_leader_epoch_is_over(kind: str, way: str
     node.change("t", leader=1)
     node.turn()
     assert reading.error(waiting) == ErrorCode.FENCED_LEADER_EPOCH
+    reading.leader_epoch += 1
+    waiting = reading.fetch(all_of_it=True)
+    assert not waiting.here
+    put(node, 0)
+    assert reading.batches(waiting) == [(0, 0)]
 
 
 def test_a_log_that_left_the_leaders_is_told_where(kind: str, way: str) -> None:
@@ -206,6 +211,14 @@ def test_a_client_at_the_end_of_a_log_hears_that_its_disk_failed(kind: str, way:
     node.broker.storage_failed(partition_of(node), StorageError("the disk is gone"), node.now)
     assert reading.error() == ErrorCode.KAFKA_STORAGE_ERROR
     assert reading.error(reading.fetch(all_of_it=True)) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_client_whose_records_cannot_be_read_is_told_so(kind: str, way: str) -> None:
+    node = node_for(kind, way)
+    reading = Reading(node, kind)
+    put(node, 0)
+    partition_of(node).log.failed = StorageError("the disk is gone")
+    assert reading.error() == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_follower_reads_only_what_is_synced(way: str) -> None:
