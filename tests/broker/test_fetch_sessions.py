@@ -38,13 +38,16 @@ def test_a_follower_at_rest_stays_in_sync(way: str) -> None:
     node = node_for("follower", way, 2)
     reading = Reading(node, "follower", partitions=2, waits=False)
     put(node, 0, 1)
-    for _ in range(4):
+    for _ in range(6):
         reading.batches()
+        node.turn()
     assert at_rest(node, reading)
     for _ in range(100):
         node.after(1.0)
         reading.batches()
+        node.turn()
         node.broker.maintain(node.now)
+        assert at_rest(node, reading)
     put(node, 1)
     node.after(29.0)
     assert partition_of(node, 1).laggards(node.now) == ()
@@ -52,6 +55,21 @@ def test_a_follower_at_rest_stays_in_sync(way: str) -> None:
     assert partition_of(node, 1).laggards(node.now) == (FOLLOWER,)
     assert partition_of(node, 0).laggards(node.now) == ()
     assert node.outside.altering == []
+
+
+def test_a_follower_that_rested_is_behind_since_its_last_fetch_before_the_record(way: str) -> None:
+    node = node_for("follower", way)
+    reading = Reading(node, "follower", waits=False)
+    for _ in range(3):
+        reading.batches()
+    assert at_rest(node, reading)
+    put(node, 0)
+    node.after(20.0)
+    assert len(reading.fetch().fetched.records) == SIZE
+    node.after(9.0)
+    assert partition_of(node).laggards(node.now) == ()
+    node.after(2.0)
+    assert partition_of(node).laggards(node.now) == (FOLLOWER,)
 
 
 def test_what_a_follower_has_is_safe(way: str) -> None:
