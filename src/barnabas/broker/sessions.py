@@ -403,8 +403,7 @@ class SessionCache:
 
     def go_on(self, session: FetchSession, now: Now) -> None:
         """The next fetch of a session in this cache came, with the epoch it must have."""
-        epoch = session.epoch
-        session.epoch = epoch + 1 if epoch < _LAST_EPOCH else next_epoch(epoch)
+        session.epoch = next_epoch(session.epoch)
         session.used = now.mono
         self._sessions[session.id] = self._sessions.pop(session.id)
 

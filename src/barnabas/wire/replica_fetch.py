@@ -273,9 +273,7 @@ def read_plain_answer(session_id: int, frame: Buffer, correlation_id: int) -> li
     The records are parts of `frame`.
     """
     view = memoryview(frame)
-    rows: list[
-        ToldRow
-    ] = []  # (not list[ToldRow](), which tries to remember its type, and takes a microsecond)
+    rows: list[ToldRow] = []  # (list[ToldRow]() takes a microsecond: it tries to remember its type)
     try:
         if len(view) > _one_told.size and (
             (one := _read_one_answer(view, correlation_id, session_id)) is not None
@@ -309,9 +307,8 @@ def read_plain_answer(session_id: int, frame: Buffer, correlation_id: int) -> li
 def _read_one_answer(view: memoryview, correlation_id: int, session_id: int) -> ToldRow | None:
     """The only row of an answer that is long enough for one; None: it has none or more, or is not plain.  Raises
     IndexError and WireError where it is too short for its records."""
-    correlation, tags, throttled, failed, session, topics, topic_id, partitions, *row = _one_told.unpack_from(
-        view
-    )
+    told = _one_told.unpack_from(view)
+    correlation, tags, throttled, failed, session, topics, topic_id, partitions, *row = told
     index, error, high_watermark, _, start, aborted, replica = row
     if topics != _ONE or partitions != _ONE or correlation != correlation_id or session != session_id:
         return None

@@ -142,10 +142,7 @@ class _FetchPlace(PlainWaiting):
     def complete(self, response: FetchResponse | PlainAnswer | None) -> None:
         """The answer is there.  None: nobody expects it any more."""
         if not self.done:
-            self.done = True  # (as `_leave`, without its call)
-            if self.bucket is not None:
-                self.bucket.purgatory.remove(self)
-            self.release()
+            self._leave()
             self.waiting = None
             self.response = response
             self._path.connection.slot_done(self)
