@@ -9,6 +9,7 @@ from tests.broker.harness import PAGE_CACHE, Answer, Node, batch
 from tests.broker.plain_answers import plainly_answered
 from tests.frames import frame
 
+from barnabas.broker.ports import Operation, ResourceType
 from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.requests.consumer_fetch import ConsumerFetches, fetches_like
 from barnabas.broker.requests.follower_fetch import FollowerFetches
@@ -25,6 +26,7 @@ __all__ = [
     "SIZE",
     "WAIT_S",
     "WAYS",
+    "Doorkeeper",
     "PlainConsumers",
     "PlainFollower",
     "PlainNode",
@@ -137,6 +139,27 @@ def partition_of(node: Node, index: int = 0) -> Partition:
     partition = node.broker.partition("t", index)
     assert partition is not None
     return partition
+
+
+class Doorkeeper:
+    """Lets everybody do everything, until it lets nobody read or replicate."""
+
+    def __init__(self) -> None:
+        self.strict = False
+        self.generation = 0
+        self.refused = 0
+
+    def authorize(
+        self, context: Any, operation: Operation, resource: ResourceType, name: str, *, asked: bool = True
+    ) -> bool:
+        allowed = not (self.strict and operation in (Operation.READ, Operation.CLUSTER_ACTION))
+        self.refused += asked and not allowed
+        return allowed
+
+    def tell(self, node: Node, *, strict: bool) -> None:
+        self.strict = strict
+        self.generation += 1
+        node.broker.rights_changed()
 
 
 class Reading:

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from tests.broker.fetch_lives import Life, live
 from tests.broker.harness import PAGE_CACHE, Answer, Node, batch
-from tests.broker.plain_nodes import PlainConsumers
+from tests.broker.plain_nodes import Doorkeeper, PlainConsumers
 
-from barnabas.broker.ports import Operation, ResourceType
 from barnabas.errors import ErrorCode
 from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.sim.kernel.disk import MemoryDisk
@@ -66,22 +65,6 @@ def test_while_all_is_well_no_objects_are_made_for_it(sessions: bool) -> None:
     assert plain >= 50, plain
 
 
-class Doorkeeper:
-    """Lets everybody read what `readable` names."""
-
-    def __init__(self) -> None:
-        self.readable = {"t"}
-        self.generation = 0
-        self.refused = 0
-
-    def authorize(
-        self, context: Any, operation: Operation, resource: ResourceType, name: str, *, asked: bool = True
-    ) -> bool:
-        allowed = operation is not Operation.READ or name in self.readable
-        self.refused += asked and not allowed
-        return allowed
-
-
 @pytest.mark.parametrize("session", [False, True])
 def test_a_right_that_is_taken_away_is_missed_by_the_next_fetch(session: bool) -> None:
     doorkeeper = Doorkeeper()
@@ -100,16 +83,12 @@ def test_a_right_that_is_taken_away_is_missed_by_the_next_fetch(session: bool) -
     assert [fetch() for _ in range(4)] == [0] * 4
     assert node.plain >= 2
     before = node.plain
-    doorkeeper.readable.clear()
-    doorkeeper.generation += 1
-    node.broker.rights_changed()
+    doorkeeper.tell(node, strict=True)
     for number in range(1, 4):
         assert fetch() == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert doorkeeper.refused == number  # and each refusal is noted once
     assert node.plain == before
-    doorkeeper.readable.add("t")
-    doorkeeper.generation += 1
-    node.broker.rights_changed()
+    doorkeeper.tell(node, strict=False)
     assert [fetch() for _ in range(3)] == [0] * 3
     assert node.plain > before
 
@@ -147,9 +126,7 @@ def test_a_partition_at_rest_that_may_no_longer_be_read_is_told_of() -> None:
     node.create("t")
     consumer = Consumer(node)
     consumer.stand_at(("t", 0, 0))
-    doorkeeper.readable.clear()
-    doorkeeper.generation += 1
-    node.broker.rights_changed()
+    doorkeeper.tell(node, strict=True)
     told = consumer.fetch().partitions["t", 0]
     assert told.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from tests.broker.harness import Answer, Node, batch
-from tests.broker.plain_nodes import FOLLOWER, SIZE, WAIT_S, Reading, node_for, partition_of, put
+from tests.broker.plain_nodes import FOLLOWER, SIZE, WAIT_S, Doorkeeper, Reading, node_for, partition_of, put
 
-from barnabas.broker.ports import Operation, ResourceType
 from barnabas.broker.requests.consumer_fetch import ConsumerFetches
 from barnabas.broker.requests.follower_fetch import FollowerFetches
 from barnabas.errors import ErrorCode, StorageError
@@ -19,24 +18,6 @@ PACKAGE = "org.apache.kafka.common.replica."
 """Of who selects the replica that a consumer reads from."""
 
 # ---- rights --------------------------------------------------------------------------------------------
-
-
-class Doorkeeper:
-    """Lets everybody do everything, until it lets nobody read or replicate."""
-
-    def __init__(self) -> None:
-        self.strict = False
-        self.generation = 0
-
-    def authorize(
-        self, context: Any, operation: Operation, resource: ResourceType, name: str, *, asked: bool = True
-    ) -> bool:
-        return not (self.strict and operation in (Operation.READ, Operation.CLUSTER_ACTION))
-
-    def tell(self, node: Node, *, strict: bool) -> None:
-        self.strict = strict
-        self.generation += 1
-        node.broker.rights_changed()
 
 
 def test_a_right_that_is_taken_away_is_missed_until_it_is_given_back(kind: str, way: str) -> None:

@@ -25,15 +25,13 @@ def typed(at: Member, *words: str) -> tuple[int, str, str]:
 
 def settled_answer(at: Member, *words: str) -> tuple[int, str, str]:
     """The same, asked again while a leader that is new would have to wait."""
-    answer = (int(Exit.TIMED_OUT), "", "")
 
-    def asked() -> bool:
-        nonlocal answer
-        answer = typed(at, *words)
-        return answer[0] != Exit.TIMED_OUT
+    def answer() -> tuple[int, str, str] | None:
+        found = typed(at, *words)
+        return None if found[0] == Exit.TIMED_OUT else found
 
-    eventually(asked)
-    return answer
+    settled: tuple[int, str, str] = eventually(answer)
+    return settled
 
 
 def detail(at: Member) -> dict[str, object]:
