@@ -74,7 +74,9 @@ class Life:
             replica_lag_time_max_ms="2000",
             log_retention_check_interval_ms="3000",
         )
-        self.node.create("t", PARTITIONS, replicas=(1, 2), segment_bytes="300", retention_bytes="900")
+        self.node.create(
+            "t", PARTITIONS, replicas=(1, 2), internal_segment_bytes="300", retention_bytes="900"
+        )
         self.asked: list[Answer] = []
         self.sessions: dict[int, tuple[int, int]] = {}
         self.offsets: dict[int, dict[tuple[str, int], int]] = {}
@@ -152,7 +154,9 @@ class Life:
         """The topic is deleted, and there is another of its name."""
         self.node.delete("t")
         self.node.turn()
-        self.node.create("t", PARTITIONS, replicas=(1, 2), segment_bytes="300", retention_bytes="900")
+        self.node.create(
+            "t", PARTITIONS, replicas=(1, 2), internal_segment_bytes="300", retention_bytes="900"
+        )
 
     @property
     def state(self) -> list[Any]:

@@ -116,7 +116,13 @@ class PlainFollower(PlainNode):
 
 
 def node_for(
-    kind: str, way: str, partitions: int = 1, *, replicas: tuple[int, ...] = (1, FOLLOWER), **settings: Any
+    kind: str,
+    way: str,
+    partitions: int = 1,
+    *,
+    replicas: tuple[int, ...] = (1, FOLLOWER),
+    segment_bytes: int = 1 << 30,
+    **settings: Any,
 ) -> Node:
     """A node with topic `t` that takes the fetches of this kind of client in this way; a consumer's is the only
     replica."""
@@ -125,7 +131,8 @@ def node_for(
     node = (plainly if way == "from bytes" else Node)(
         MemoryDisk(1), **{"log_flush_interval_messages": PAGE_CACHE, **settings}
     )
-    node.create("t", partitions, replicas=replicas if follower else (1,))
+    placed = replicas if follower else (1,)
+    node.create("t", partitions, replicas=placed, internal_segment_bytes=str(segment_bytes))
     return node
 
 

@@ -140,6 +140,61 @@ def test_a_fetch_waits_for_no_more_than_the_node_lets_an_answer_hold(kind: str, 
     assert reading.batches() == [(0, 2), (0, 3)]
 
 
+# ---- nobody waits for more where more is there already (found 2026-11-26; Apache Kafka cuts within a batch) ----
+
+
+@pytest.mark.parametrize("limit", ["max_bytes", "partition_max_bytes"])
+def test_who_may_have_no_further_batch_does_not_wait_for_it(kind: str, way: str, limit: str) -> None:
+    node = node_for(kind, way)
+    reading = Reading(node, kind, min_bytes=3 * SIZE - 1, **{limit: 3 * SIZE - 1})
+    put(node, 0, 0, 0)
+    assert len(reading.batches()) == 2
+    waiting = reading.fetch()
+    assert not waiting.here
+    put(node, 0)
+    assert not waiting.here
+    put(node, 0)
+    assert len(reading.batches(waiting)) == 2
+    assert not reading.fetch().here
+
+
+@pytest.mark.parametrize(("more", "waits"), [(0, True), (1, False)])
+def test_what_the_limits_of_partitions_hold_back_counts_in_each(
+    kind: str, way: str, more: int, waits: bool
+) -> None:
+    node = node_for(kind, way, 2)
+    reading = Reading(node, kind, partitions=2, min_bytes=2 * SIZE + 2, partition_max_bytes=SIZE + 1)
+    put(node, 0, 0, 1, *[1] * more)
+    waiting = reading.fetch()
+    assert waiting.here != waits
+    if waits:
+        node.after(WAIT_S + 0.01)
+    assert len(reading.batches(waiting)) == 2
+
+
+def test_a_limit_below_the_least_counts_for_no_more_than_it_is(kind: str, way: str) -> None:
+    node = node_for(kind, way)
+    reading = Reading(node, kind, min_bytes=2 * SIZE + 1, partition_max_bytes=2 * SIZE)
+    put(node, *[0] * 9)
+    waiting = reading.fetch()
+    assert not waiting.here
+    node.after(WAIT_S + 0.01)
+    assert len(reading.batches(waiting)) == 2
+
+
+def test_who_reads_in_a_sealed_segment_does_not_wait_for_more_of_it(kind: str, way: str) -> None:
+    node = node_for(kind, way, segment_bytes=2 * SIZE)
+    reading = Reading(node, kind, min_bytes=MUCH)
+    put(node, *[0] * 5)
+    assert [len(reading.batches()) for _ in range(2)] == [2, 2]
+    waiting = reading.fetch()
+    assert not waiting.here
+    put(node, 0)
+    assert not waiting.here
+    put(node, 0)
+    assert len(reading.batches(waiting)) == 2
+
+
 # ---- the most that an answer holds -----------------------------------------------------------------------
 
 

@@ -174,6 +174,20 @@ def test_what_was_found_is_known_at_the_next_start_and_forgotten_when_the_log_be
     assert log is not None
 
 
+def test_a_reader_before_damage_does_not_wait_for_more() -> None:
+    disk = formatted("/d0")
+    bases, _, sizes = made(disk, clean=True)
+    HARMS["magic flipped"](disk, f"/d0/a-0/{bases[2]:020d}", sizes[2])
+    log = opened(disk).get(A)
+    assert log is not None
+    with pytest.raises(DamagedError) as told:
+        log.read(bases[2] + 1, 300, RECORDS)
+    last = told.value.damage.start - 1
+    assert last >= bases[2]
+    assert log.read(last, 1 << 20, last + 1).counts_for == sizes[2]
+    assert log.read(last, 1 << 20, RECORDS).counts_for > 1 << 30
+
+
 def test_a_log_that_starts_anew_forgets_what_was_wrong_with_it() -> None:
     disk = formatted("/d0")
     bases, _, _ = made(disk, clean=True)

@@ -28,6 +28,8 @@ __all__ = ["damaged_at", "just_written", "read", "readable_headers"]
 
 _SMALL_BYTES = 64 * 1024
 """Up to so many bytes are cheaper copied than read back."""
+_PLENTY = 1 << 31
+"""More bytes than a reader can wait for."""
 
 
 def read(log: LogState, offset: Offset, max_bytes: int, end: Offset, *, at_least_one: bool) -> FileSlice:
@@ -44,6 +46,7 @@ def read(log: LogState, offset: Offset, max_bytes: int, end: Offset, *, at_least
     active = log.active
     if offset >= end:
         return FileSlice(active.file, 0, 0)
+    wanted = end
     if log.damage:
         end = _up_to_damage(log, offset, end)
     try:
@@ -59,12 +62,15 @@ def read(log: LogState, offset: Offset, max_bytes: int, end: Offset, *, at_least
             segment, start, stop = _find(log, offset, end)
     except CorruptRecordError as error:
         raise damaged_at(log, offset, error.message) from error
-    size = stop - start
+    counts_for = size = stop - start
     if size > max_bytes:
         size = segment.boundary(start, start + max_bytes) - start if max_bytes > 0 else 0
         if size <= 0:
             size = segment.batch_size(start) if at_least_one else 0
-    return FileSlice(segment.file, start, size)
+        counts_for = max(size, max_bytes)  # as Apache Kafka counts, which cuts within a batch
+    if counts_for and (end < wanted or (segment is not active and end > segment.limit)):
+        counts_for = _PLENTY  # nothing more comes here, however long it waits
+    return FileSlice(segment.file, start, size, counts_for)
 
 
 def just_written(log: LogState, offset: Offset, max_bytes: int, end: Offset) -> bytes | None:

@@ -22,6 +22,7 @@ from barnabas.broker.sessions import TOPIC_IDS_SINCE, FetchPlan, FetchSession
 from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log.searching import aborted_transactions
 from barnabas.log.segments.open_files import OPEN_FILES
+from barnabas.log.segments.scan import FileSlice
 from barnabas.model import NO_EPOCH, Epoch, Now, Offset
 from barnabas.wire.consumer_fetch import (
     NO_SESSION_EPOCH,
@@ -102,26 +103,29 @@ class ConsumerFetches:
         if len(rows) > 1 and len({row[:2] for row in rows}) < len(rows):
             return None, False
         most, total = self.most_bytes, 0
-        sizes: list[int] = []
+        read: list[ReadRow] = []
         topics: dict[bytes, list[ReadRow]] = {}
         try:
             for (topic, index, _, offset, _, _, size), partition in zip(rows, found, strict=True):
                 row = self._read(partition, index, offset, min(size, most - total), first=not total)
-                sizes.append(len(row[5]))
-                total += sizes[-1]
+                read.append(row)
+                total += len(row[5])
                 topics.setdefault(topic, []).append(row)
         except (StorageError, KafkaError):
             return None, False
-        if not self._is_enough(total) and rows:
+        if rows and not self._is_enough(total, read):
             return None, True
-        for partition, size in zip(found, sizes, strict=True):
-            partition.leading.traffic.bytes_out += size
+        for partition, row in zip(found, read, strict=True):
+            partition.leading.traffic.bytes_out += len(row[5])
         return ConsumerAnswer(0, topics), True
 
-    def _is_enough(self, total: int) -> bool:
-        """Whether an answer with so many bytes of records does not wait for more."""
+    def _is_enough(self, total: int, read: Iterable[ReadRow]) -> bool:
+        """Whether an answer with these rows, which have so many bytes of records, does not wait for more."""
         request = self._request
-        return total >= min(request.min_bytes, self.most_bytes) or request.max_wait_ms <= 0
+        least = min(request.min_bytes, self.most_bytes)
+        if total >= least or request.max_wait_ms <= 0:
+            return True
+        return total > 0 and sum(_counted(row[5]) for row in read) >= least
 
     @property
     def most_bytes(self) -> int:
@@ -234,7 +238,7 @@ class SessionFetches(ConsumerFetches):
         broker.sessions.go_on(session, now)
         session.asked_by(self._asker, rack_aware=broker.rack_aware, now=now)
         if (found := self._read_all()) is not None:
-            if self._is_enough(sum(len(one.row[5]) for one in found)):
+            if self._is_enough(sum(len(one.row[5]) for one in found), (one.row for one in found)):
                 return self._tell(found)
         reader = self._reader(FetchPlan(ErrorCode.NONE, session, session.epoch, False))
         answer = serve(reader, self._request, self._asker, now)
@@ -246,7 +250,7 @@ class SessionFetches(ConsumerFetches):
         """Something moved in a partition of the fetch after which the session had this epoch."""
         if not self._is_next(epoch) or (found := self._read_all()) is None:
             return None, False
-        if self._is_enough(sum(len(one.row[5]) for one in found)):
+        if self._is_enough(sum(len(one.row[5]) for one in found), (one.row for one in found)):
             return self._tell(found), True
         return None, True
 
@@ -310,6 +314,11 @@ class SessionFetches(ConsumerFetches):
                 topics.setdefault(topic_bytes(self._version, position.topic), []).append(row)
         session.move_to_end(moved)
         return ConsumerAnswer(session.id, topics)
+
+
+def _counted(records: LazyBytes | bytes) -> int:
+    """Bytes that these count for where a consumer waits for so many."""
+    return records.counts_for if isinstance(records, FileSlice) else len(records)
 
 
 def _is_well(partition: Partition, leader_epoch: Epoch, offset: Offset, last_epoch: Epoch) -> bool:

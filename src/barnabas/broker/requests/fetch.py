@@ -61,8 +61,8 @@ class FetchWaiting(Waiting):
             if settled:
                 return
         reader = self.reader
-        found, total, urgent = reader.read(reader.places(), now)
-        if urgent or total >= self.min_bytes or self._outdated():
+        found, counts_for, urgent = reader.read(reader.places(), now)
+        if urgent or counts_for >= self.min_bytes or self._outdated():
             self._answer(found, now)
 
     def _outdated(self) -> bool:
@@ -112,9 +112,9 @@ def serve(
     places = reader.places()
     if reader.replica >= 0 and reader.may_replicate():
         reader.record_follower(places, session.asker.epoch, now)
-    found, total, urgent = reader.read(places, now)
+    found, counts_for, urgent = reader.read(places, now)
     min_bytes = min(request.min_bytes, reader.max_bytes)
-    if request.max_wait_ms <= 0 or urgent or total >= min_bytes or not session.positions:
+    if request.max_wait_ms <= 0 or urgent or counts_for >= min_bytes or not session.positions:
         return reader.respond(found, now)
     waiting = FetchWaiting(now.mono + request.max_wait_ms / 1000.0, reader, min_bytes)
     if not waiting.park(now):

@@ -61,6 +61,7 @@ class Found:
 
     __slots__ = (
         "aborted",
+        "counts_for",
         "diverging",
         "error",
         "high_watermark",
@@ -82,6 +83,8 @@ class Found:
         self.stable: Offset = -1
         self.log_start: Offset = -1
         self.records: LazyBytes | bytes = b""
+        self.counts_for = 0
+        """Bytes that the records count for where the client waits for so many."""
         self.diverging: tuple[Epoch, Offset] | None = None
         self.replica: NodeId = NO_NODE
         """Where the consumer should read instead."""
@@ -186,23 +189,24 @@ class FetchReader:
                 self.broker.in_sync.consider(partition, self.replica, now)
 
     def read(self, places: list[_Place], now: Now) -> tuple[list[Found], int, bool]:
-        """Read these positions: what was found, how many bytes, and whether the answer must not wait.
+        """Read these positions: what was found, the bytes it counts for, and whether the answer must not wait.
 
         The bytes are those of all positions of the request: there are none in those that are at rest.
         """
         found: list[Found] = []
-        total = 0
+        total = counts_for = 0
         urgent = False
         session, incremental = self.plan.session, self.plan.incremental
         for place in places:
             one = self._read_one(place, self.max_bytes - total, total == 0, now)
             total += len(one.records)
+            counts_for += one.counts_for
             if one.error or one.diverging is not None or one.replica >= 0 or self._is_waited_for(one):
                 urgent = True
             if one.known and (not incremental or _is_told(one)):
                 session.rest(one.position)
             found.append(one)
-        return found, total, urgent
+        return found, counts_for, urgent
 
     def _is_waited_for(self, one: Found) -> bool:
         """Whether a follower is answered at once without records: a client waits for its log start to move, or
@@ -280,6 +284,7 @@ class FetchReader:
         try:
             size = max(0, min(position.max_bytes, left))
             one.records = found = partition.log.read(position.offset, size, end, at_least_one=first)
+            one.counts_for = found.counts_for
             if self.committed and len(one.records):
                 one.aborted = [
                     AbortedTransaction(producer_id=gone.producer_id, first_offset=gone.first_offset)

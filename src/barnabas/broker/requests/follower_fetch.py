@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
     from barnabas.broker.sessions import FetchPosition
     from barnabas.log.log import Log
+    from barnabas.log.segments.scan import FileSlice
     from barnabas.wire.codec.declaration import LazyBytes
 
 __all__ = ["FollowerFetches", "PlainWaiting"]
@@ -162,7 +163,7 @@ class FollowerFetches:
         session, asker = self.session, self._asker
         if not self._may_replicate or OPEN_FILES.short:
             return None
-        total, urgent = 0, False
+        total, held_back, urgent = 0, 0, False
         found: list[_Read] = []
         for position in session.marked:
             partition = position.partition
@@ -194,10 +195,14 @@ class FollowerFetches:
                 position.still = told
             elif not total or self._most > total:
                 left, size = self._most - total, position.max_bytes
-                read: LazyBytes | bytes | None = just_written(log, offset, min(size, left), end)
-                if read is None and (read := _read(log, position, end, left, first=not total)) is None:
-                    return None
-                records = read
+                fresh = just_written(log, offset, min(size, left), end)
+                if fresh is None:
+                    if (read := _read(log, position, end, left, first=not total)) is None:
+                        return None
+                    records = read
+                    held_back += read.counts_for - read.size
+                else:
+                    records = fresh
                 total += len(records)
                 position.still = False
             if told and not len(records):
@@ -208,7 +213,7 @@ class FollowerFetches:
                 high_watermark if log.producers.first_unstable_offset < 0 else partition.last_stable_offset
             )
             found.append((position, high_watermark, stable, log_start, records, told))
-        return found, urgent or total >= self._least
+        return found, urgent or total + held_back >= self._least
 
     def _tell(self, found: list[_Read]) -> PlainAnswer:
         """Make the answer, and remember in the session what the follower is told by it."""
@@ -234,9 +239,7 @@ class FollowerFetches:
         return f"<FollowerFetches {self.session!r}>"
 
 
-def _read(
-    log: Log, position: FetchPosition, end: Offset, left: int, *, first: bool
-) -> LazyBytes | bytes | None:
+def _read(log: Log, position: FetchPosition, end: Offset, left: int, *, first: bool) -> FileSlice | None:
     """What it reads next of this log below `end`; None where reading failed.  So many bytes are `left` of what the
     answer may have; the `first` gets one batch at least."""
     size = position.max_bytes

@@ -24,12 +24,15 @@ class FileSlice:
     Offered to the codec as `LazyBytes`, and to sendfile as (file.fileno(), position, len).
     """
 
-    __slots__ = ("file", "position", "size")
+    __slots__ = ("counts_for", "file", "position", "size")
 
-    def __init__(self, file: DiskFile, position: int, size: int) -> None:
+    def __init__(self, file: DiskFile, position: int, size: int, counts_for: int | None = None) -> None:
         self.file = file
         self.position = position
         self.size = size
+        self.counts_for = size if counts_for is None else counts_for
+        """Bytes that it counts for where a reader waits for so many: more than it has where more is there that
+        could not go with it."""
 
     def __len__(self) -> int:
         return self.size
