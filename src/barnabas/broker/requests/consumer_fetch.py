@@ -10,7 +10,7 @@ What was found of a partition holds until the metadata or somebody's rights move
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -316,7 +316,7 @@ class SessionFetches(ConsumerFetches):
         return ConsumerAnswer(session.id, topics)
 
 
-def _counted(records: LazyBytes | bytes) -> int:
+def _counted(records: Sized) -> int:
     """Bytes that these count for where a consumer waits for so many."""
     return records.counts_for if isinstance(records, FileSlice) else len(records)
 
