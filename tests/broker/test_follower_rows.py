@@ -14,7 +14,7 @@ from barnabas.broker.replicas.following.fetcher import Follower
 from barnabas.errors import WireError
 from barnabas.wire.codec.message import decode
 from barnabas.wire.frame import read_request_header, write_response
-from barnabas.wire.replica_fetch import FetchShape, read_plain_answer
+from barnabas.wire.replica_fetch import AnswerShape, FetchShape
 from barnabas.wire.schemas.fetch import FetchRequest
 
 VERSION = 17
@@ -65,7 +65,7 @@ class RowReplicas(Replicas):
             parts: list[Any] = []
             write_response(parts, 7, 1, VERSION, answer)
             whole = b"".join(part.read() if hasattr(part, "read") else bytes(part) for part in parts)
-            if (told := read_plain_answer(request.session_id, whole[4:], 7)) is not None:
+            if (told := AnswerShape(request.session_id).read(whole[4:], 7)) is not None:
                 self.read += 1
                 follower.received_rows(told, node.now)
                 return

@@ -15,10 +15,10 @@ from barnabas.model import Uuid
 from barnabas.wire.codec.message import decode
 from barnabas.wire.frame import read_request_header, write_response
 from barnabas.wire.replica_fetch import (
+    AnswerShape,
     FetchedRow,
     FetchShape,
     PlainAnswer,
-    read_plain_answer,
     write_plain_answer,
 )
 from barnabas.wire.schemas.fetch import (
@@ -175,8 +175,44 @@ def told(topics: list[FetchableTopicResponse]) -> list[tuple[Any, ...]]:
 
 
 def plainly(frame: bytes | memoryview) -> list[tuple[Any, ...]] | None:
-    found = read_plain_answer(9, frame, 7)
-    return None if found is None else [(*row[:4], bytes(row.records)) for row in found]
+    """What this answer says: the same to those who have read others of their session before, or it."""
+    said = []
+    for before in ([], [frame], [ONE], [ONE, frame, ONE]):
+        shape = AnswerShape(9)
+        for one in before:
+            shape.read(one, 7)
+        found = shape.read(frame, 7)
+        said.append(None if found is None else [(*row[:4], bytes(row.records)) for row in found])
+    assert all(one == said[0] for one in said)
+    return said[0]
+
+
+ONE = answered(
+    [
+        FetchableTopicResponse(
+            topic_id=Uuid(b"t" * 16),
+            partitions=[PartitionData(high_watermark=5, last_stable_offset=4, records=b"r" * 70)],
+        )
+    ],
+    17,
+)
+"""Of one partition."""
+
+
+@pytest.mark.parametrize("size", [0, 1, 126, 127, 128, 16382, 16383, 16384, 3_000_000])
+def test_the_next_answer_of_the_same_partition_says_what_it_said(size: int) -> None:
+    shape = AnswerShape(9)
+    for number in range(3):
+        row = PartitionData(
+            high_watermark=number,
+            log_start_offset=number,
+            records=b"r" * size,
+            aborted_transactions=[] if number % 2 else None,
+        )
+        made = [FetchableTopicResponse(topic_id=Uuid(b"t" * 16), partitions=[row])]
+        found = shape.read(answered(made, 17), 7)
+        assert found is not None
+        assert [(*one[:4], bytes(one.records)) for one in found] == told(made)
 
 
 @given(st.sampled_from(VERSIONS), st.dictionaries(ids, st.lists(rows, max_size=4), max_size=3))
@@ -211,8 +247,14 @@ def test_an_answer_that_fails_as_a_whole_is_left_to_the_decoder(more: dict[str, 
 
 
 def test_an_answer_of_another_session_or_request_is_left_to_the_decoder() -> None:
-    assert read_plain_answer(8, answered([], 17), 7) is None
-    assert read_plain_answer(9, answered([], 17), 6) is None
+    assert AnswerShape(8).read(answered([], 17), 7) is None
+    assert AnswerShape(9).read(answered([], 17), 6) is None
+    shape = AnswerShape(9)
+    assert shape.read(ONE, 7) == shape.read(ONE, 7) != None  # noqa: E711
+    assert shape.read(ONE, 6) is None
+    other = bytearray(ONE)
+    other[14] = 8
+    assert shape.read(other, 7) is None
 
 
 @pytest.mark.parametrize("sizes", [(0,), (140,), (0, 140, 280)])

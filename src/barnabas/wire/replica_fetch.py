@@ -24,12 +24,12 @@ __all__ = [
     "FIRST_VERSION",
     "LAST_VERSION",
     "AnswerRow",
+    "AnswerShape",
     "FetchShape",
     "FetchedRow",
     "PlainAnswer",
     "PlainFetch",
     "ToldRow",
-    "read_plain_answer",
     "write_plain_answer",
 ]
 
@@ -54,8 +54,12 @@ _ONE = 2
 """A count of one, as compact arrays write it."""
 _one_answer = Struct(">iixihiB16sBihqqqBi")
 """An answer of one partition up to the length of its records: `_HEAD`, counts and topic id, `_ANSWER_ROW`."""
-_one_told = Struct(">iBihiB16sBihqqqBi")
-"""The same, behind its length."""
+_one_told = Struct(">i35sq8xqBiBB")
+"""The same behind its length: what many have in common (`_SAME`) is one field, the length of the records two."""
+_SAME = slice(4, 39)
+"""Of an answer of one partition: all between the correlation id and the high watermark."""
+_TOPICS_AT, _PARTITIONS_AT = 15, 32
+"""The counts in it."""
 _JOINED_BYTES = 4096
 """Up to so many bytes of records are copied between the rest of an answer: one part costs less than three."""
 _new = tuple.__new__  # what NamedTuple's constructor calls, without its keywords
@@ -267,18 +271,47 @@ class ToldRow(NamedTuple):
     records: Buffer
 
 
-def read_plain_answer(session_id: int, frame: Buffer, correlation_id: int) -> list[ToldRow] | None:
-    """The rows of an answer of this session without its length; None: another one, or not plain.
+class AnswerShape:
+    """What the answers of a session have in common as long as they tell of the same partition, and of no other."""
 
-    The records are parts of `frame`.
-    """
-    view = memoryview(frame)
+    __slots__ = ("_index", "_same", "_session_id", "_topic_id")
+
+    def __init__(self, session_id: int) -> None:
+        self._session_id = session_id
+        self._same = self._topic_id = b""
+        self._index = 0
+
+    def read(self, frame: Buffer, correlation_id: int) -> list[ToldRow] | None:
+        """The rows of an answer of this session without its length; None: another one, or not plain.
+
+        The records are parts of `frame`.
+        """
+        view = memoryview(frame)
+        if len(view) >= _one_told.size:
+            correlation, same, high_watermark, start, aborted, replica, first, second = _one_told.unpack_from(
+                view
+            )
+            if same == self._same and correlation == correlation_id and (first < 0x80 or second < 0x80):
+                at, size = _one_told.size - 1, first
+                if first >= 0x80:
+                    at, size = at + 1, first & 0x7F | second << 7
+                end = at + size - 1 if size else at
+                if aborted <= 1 and replica == _NO_SUCH_REPLICA and view[end:] == _ONE_END:
+                    return [_new(ToldRow, (self._topic_id, self._index, high_watermark, start, view[at:end]))]
+        rows = _told_rows(view, self._session_id, correlation_id)
+        if rows is not None and len(rows) == 1 and view[_TOPICS_AT] == view[_PARTITIONS_AT] == _ONE:
+            self._same = bytes(view[_SAME])
+            self._topic_id, self._index, *_ = rows[0]
+        return rows
+
+    def __repr__(self) -> str:
+        return f"<AnswerShape of session {self._session_id}>"
+
+
+def _told_rows(view: memoryview, session_id: int, correlation_id: int) -> list[ToldRow] | None:
+    """See `AnswerShape.read`: of however many partitions."""
     rows: list[ToldRow] = []  # (list[ToldRow]() takes a microsecond: it tries to remember its type)
     try:
-        if len(view) > _one_told.size and (
-            (one := _read_one_answer(view, correlation_id, session_id)) is not None
-        ):
-            return [one]
         correlation, tags, throttled, error, session = _ANSWER.unpack_from(view)
         if correlation != correlation_id or tags or throttled or error or session != session_id:
             return None
@@ -302,20 +335,3 @@ def read_plain_answer(session_id: int, frame: Buffer, correlation_id: int) -> li
         return rows if topics and not view[at] and at + 1 == len(view) else None
     except (WireError, IndexError, StructError):
         return None
-
-
-def _read_one_answer(view: memoryview, correlation_id: int, session_id: int) -> ToldRow | None:
-    """The only row of an answer that is long enough for one; None: it has none or more, or is not plain.  Raises
-    IndexError and WireError where it is too short for its records."""
-    told = _one_told.unpack_from(view)
-    correlation, tags, throttled, failed, session, topics, topic_id, partitions, *row = told
-    index, error, high_watermark, _, start, aborted, replica = row
-    if topics != _ONE or partitions != _ONE or correlation != correlation_id or session != session_id:
-        return None
-    if tags or throttled or failed or error or aborted > 1 or replica != _NO_SUCH_REPLICA:
-        return None
-    size, at = read_uvarint(view, _one_told.size)
-    end = at + size - 1 if size else at
-    if view[end:] != _ONE_END:
-        return None
-    return _new(ToldRow, (topic_id, index, high_watermark, start, view[at:end]))

@@ -43,7 +43,7 @@ MAINTENANCE_S = 1.0
 
 MAINTENANCE_RETRY_S = 0.01
 """The same while a look is not finished: it goes in small steps."""
-DEADLINES_APART_S = 0.01
+DEADLINES_APART_S = 0.02
 """Seconds between two looks at everybody's deadlines: a busy node has hundreds of turns in between."""
 ALONE_STEPS = 8
 """After so many steps with one read each, the next read is taken to be alone as well."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,7 +19,7 @@ from barnabas.errors import BarnabasError, WireError
 from barnabas.server.loop.runtime import Runtime
 from barnabas.wire.codec.message import Message
 from barnabas.wire.frame import RequestHeader, write_request
-from barnabas.wire.replica_fetch import FetchedRow, FetchShape, read_plain_answer
+from barnabas.wire.replica_fetch import AnswerShape, FetchedRow, FetchShape
 from barnabas.wire.schemas.fetch import FetchRequest
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class _Learned:
         parts = write_request(header, request)
         self.shape = FetchShape(memoryview(b"".join(bytes(part) for part in parts))[4:])  # type: ignore[arg-type]
         self.request = request
-        self.read = partial(read_plain_answer, request.session_id)
+        self.read = AnswerShape(request.session_id).read
 
 
 class FetchLine:
