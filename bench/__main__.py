@@ -30,6 +30,7 @@ from bench.cells import Cell, Load
 from bench.page_cache import PageCache
 from bench.peers import ApacheKafka, Barnabas, Peer, apache_is_here
 from bench.processes import load as machine_load
+from bench.processes import stopped
 from bench.report import Row, add_earlier, write
 from bench.warmth import run_until_still
 
@@ -143,7 +144,8 @@ def measure(row: Row, peers: list[Peer], rounds: int, pages: PageCache) -> None:
     for _ in range(rounds):
         for peer in peers:
             pages.fill()
-            row.rounds.setdefault(peer.name, []).append(row.cell.run(peer))
+            with stopped(other.pid for other in peers if other is not peer and other.process is not None):
+                row.rounds.setdefault(peer.name, []).append(row.cell.run(peer))
             if row.cell.name == "start to first ack" and peer is not peers[-1]:
                 peer.stop()
         if row.cell.name == "start to first ack":

@@ -12,6 +12,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from bench.processes import PATIENT
+
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "tools" / "kafka"
 LIBS = Path(os.environ.get("KAFKA_LIBS", Path.home() / ".cache" / "kafka-4.3.1" / "libs"))
@@ -48,6 +50,7 @@ class Peer:
             # host more than either broker's work (2 to 3 CPU seconds per GB, charged to whoever writes)
             "log.segment.delete.delay.ms": "0",
             "max.connections.per.ip": "100000",  # everybody comes from here
+            **PATIENT,
             **(settings or {}),
         }
         self.properties.write_text("".join(f"{name}={value}\n" for name, value in every.items()))

@@ -3,8 +3,30 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
 
 TICKS = os.sysconf("SC_CLK_TCK")
+PATIENT: Mapping[str, str] = MappingProxyType(
+    dict.fromkeys(("broker.session.timeout.ms", "controller.quorum.fetch.timeout.ms"), "1800000")
+)
+"""Settings of a node that is `stopped` now and then, after which nobody takes another for dead."""
+
+
+@contextmanager
+def stopped(pids: Iterable[int]) -> Iterator[None]:
+    """These processes do not run meanwhile, for at rest they cost others the caches of the cores: three nodes of
+    Apache Kafka, which take 0.19 cores after a load, made one record on three of ours 12 % dearer."""
+    held = list(pids)
+    try:
+        for pid in held:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in held:
+            os.kill(pid, signal.SIGCONT)
 
 
 def cpu_seconds(pid: int) -> float:

@@ -6,7 +6,8 @@ three connections with five requests each; page cache on both sides, then a sync
 one record in flight, idle partitions, requests for ten partitions, a fan-out, a thousand connections.
 
 `--only` selects parts by their group or a part of their name.  Every part is warmed up on its own until its figure
-stands still; then the sides take turns, and the least of each counts.  `--against` compares with another checkout.
+stands still; then the sides take turns, each stopped while another runs, and the least of each counts.
+`--against` compares with another checkout.
 A choice of parts that has a place of its own in docs/performance.md is written there.
 """
 
@@ -24,13 +25,15 @@ from pathlib import Path
 from bench.cells import Figures, Load, build_load_client
 from bench.page_cache import PageCache
 from bench.peers import apache_is_here
-from bench.processes import load, machine
+from bench.processes import PATIENT, load, machine, stopped
 from bench.replicated_parts import FSYNC, IDLE_TOPIC, PAGE_CACHE, Part, parts
 from bench.report import DOCS, number, put_between, revision
 from bench.trio import ApacheTrio, BarnabasTrio, Trio, until
 from bench.warmth import run_until_still
 
 Rounds = dict[str, list[Figures]]
+_CATCHES_UP_S = 1.0
+"""A side that was stopped does what became due meanwhile, before its turn."""
 
 
 class OtherTrio(BarnabasTrio):
@@ -104,7 +107,10 @@ def _running(
     kinds: Sequence[type[Trio]], folder: Path, ports: Iterator[int], mode: str
 ) -> Iterator[list[Trio]]:
     """A trio of each kind; what they wrote is deleted afterwards."""
-    trios = [kind(folder / f"{kind.__name__}-{mode[:4]}", next(ports), fsync=mode == FSYNC) for kind in kinds]
+    trios = [
+        kind(folder / f"{kind.__name__}-{mode[:4]}", next(ports), fsync=mode == FSYNC, settings=PATIENT)
+        for kind in kinds
+    ]
     try:
         for trio in trios:
             trio.start()
@@ -129,7 +135,9 @@ def _measure(part: Part, trios: Sequence[Trio], rounds: int, pages: PageCache) -
     for _ in range(rounds):
         for trio in trios:
             pages.fill()
-            found.setdefault(trio.name, []).append(part.run(trio))
+            with stopped(pid for other in trios if other is not trio for pid in other.pids):
+                found.setdefault(trio.name, []).append(part.run(trio))
+            time.sleep(_CATCHES_UP_S)
     said = [f"{name} {best(part, figures)[part.key]:.3g}" for name, figures in found.items()]
     print(f"{part.mode:<10} {part.name:<40} {part.unit:<14} {'  '.join(said)}", flush=True)
     return found
