@@ -74,9 +74,7 @@ class Life:
             replica_lag_time_max_ms="2000",
             log_retention_check_interval_ms="3000",
         )
-        self.node.create(
-            "t", PARTITIONS, replicas=(1, 2), internal_segment_bytes="300", retention_bytes="900"
-        )
+        self._create()
         self.asked: list[Answer] = []
         self.sessions: dict[int, tuple[int, int]] = {}
         self.offsets: dict[int, dict[tuple[str, int], int]] = {}
@@ -150,13 +148,16 @@ class Life:
             except KafkaError:
                 assert partition.high_watermark == 0
 
+    def _create(self) -> None:
+        self.node.create(
+            "t", PARTITIONS, replicas=(1, 2), internal_segment_bytes="300", retention_bytes="900"
+        )
+
     def again(self) -> None:
         """The topic is deleted, and there is another of its name."""
         self.node.delete("t")
         self.node.turn()
-        self.node.create(
-            "t", PARTITIONS, replicas=(1, 2), internal_segment_bytes="300", retention_bytes="900"
-        )
+        self._create()
 
     @property
     def state(self) -> list[Any]:

@@ -44,16 +44,21 @@ LEAST = pytest.mark.parametrize(
 )
 
 
+def waits_for(count: int, node: Node, reading: Reading) -> None:
+    """The next fetch waits until so many batches more are there, and gets them."""
+    waiting = reading.fetch()
+    for _ in range(count):
+        assert not waiting.here
+        put(node, 0)
+    assert len(reading.batches(waiting)) == count
+
+
 @LEAST
 def test_a_fetch_waits_until_the_least_bytes_are_there(kind: str, way: str, least: int, enough: int) -> None:
     node = node_for(kind, way)
     reading = Reading(node, kind, min_bytes=least)
     for _ in range(2):
-        waiting = reading.fetch()
-        for _ in range(enough):
-            assert not waiting.here
-            put(node, 0)
-        assert len(reading.batches(waiting)) == enough
+        waits_for(enough, node, reading)
 
 
 @LEAST
@@ -149,12 +154,7 @@ def test_who_may_have_no_further_batch_does_not_wait_for_it(kind: str, way: str,
     reading = Reading(node, kind, min_bytes=3 * SIZE - 1, **{limit: 3 * SIZE - 1})
     put(node, 0, 0, 0)
     assert len(reading.batches()) == 2
-    waiting = reading.fetch()
-    assert not waiting.here
-    put(node, 0)
-    assert not waiting.here
-    put(node, 0)
-    assert len(reading.batches(waiting)) == 2
+    waits_for(2, node, reading)
     assert not reading.fetch().here
 
 
@@ -187,12 +187,7 @@ def test_who_reads_in_a_sealed_segment_does_not_wait_for_more_of_it(kind: str, w
     reading = Reading(node, kind, min_bytes=MUCH)
     put(node, *[0] * 5)
     assert [len(reading.batches()) for _ in range(2)] == [2, 2]
-    waiting = reading.fetch()
-    assert not waiting.here
-    put(node, 0)
-    assert not waiting.here
-    put(node, 0)
-    assert len(reading.batches(waiting)) == 2
+    waits_for(2, node, reading)
 
 
 # ---- the most that an answer holds -----------------------------------------------------------------------

@@ -43,7 +43,6 @@ class Wire:
         self.encoded: list[tuple[RequestContext, Any]] = []
         self.flushed = self.looked = 0
         self.closed = False
-        self.request_ids = 0
         self.looks_until = inf
         """Somebody looks at deadlines from then on."""
         self.step = self
@@ -76,7 +75,7 @@ class Wire:
 class Follower:
     """A node that leads topic `t`, and a replica of it in sync, whose fetches come over one connection."""
 
-    def __init__(self, *, min_bytes: int = 1, rounds: int = 3) -> None:
+    def __init__(self, *, min_bytes: int = 1) -> None:
         """The usual way has served its first fetches, and somebody looks at deadlines early enough."""
         self.node = Node(MemoryDisk(1), log_flush_interval_messages=PAGE_CACHE)
         self.node.create("t", replicas=(1, FOLLOWER))
@@ -89,16 +88,14 @@ class Follower:
             handled_s=Durations(),
             total_s=Durations(),
         )
-        network: Any = SimpleNamespace(
-            runtime=SimpleNamespace(clock=self), step=self.wire, request_ids=self.wire.request_ids
-        )
+        network: Any = SimpleNamespace(runtime=SimpleNamespace(clock=self), step=self.wire, request_ids=0)
         self.network = network
         connection: Any = self.wire
         route: Any = self.route
         self.path = FetchFastPath(network, self.node.broker, connection, route)
         self.min_bytes = min_bytes
         self.session = self.epoch = self.offset = 0
-        for _ in range(rounds):
+        for _ in range(3):
             self.usually()
 
     def now(self) -> Now:
@@ -138,9 +135,9 @@ class Follower:
         assert self.path.end_of_read() is None, "what a read had for the end of the step was told"
         return ends is not None
 
-    def produced(self, acks: int = 1, value: str = "a record") -> Answer:
+    def produced(self, acks: int = 1) -> Answer:
         """Somebody produces a record."""
-        answer = self.node.produce(batch(value), acks=acks)
+        answer = self.node.produce(batch("a record"), acks=acks)
         self.node.turn()
         return answer
 

@@ -250,7 +250,8 @@ def test_an_answer_of_another_session_or_request_is_left_to_the_decoder() -> Non
     assert AnswerShape(8).read(answered([], 17), 7) is None
     assert AnswerShape(9).read(answered([], 17), 6) is None
     shape = AnswerShape(9)
-    assert shape.read(ONE, 7) == shape.read(ONE, 7) != None  # noqa: E711
+    found = shape.read(ONE, 7)
+    assert found is not None and shape.read(ONE, 7) == found
     assert shape.read(ONE, 6) is None
     other = bytearray(ONE)
     other[14] = 8

@@ -292,7 +292,7 @@ class AnswerShape:
                 view
             )
             if same == self._same and correlation == correlation_id and (first < 0x80 or second < 0x80):
-                at, size = _one_told.size - 1, first
+                at, size = _one_told.size - 1, first  # (as `read_uvarint`, without a call of it)
                 if first >= 0x80:
                     at, size = at + 1, first & 0x7F | second << 7
                 end = at + size - 1 if size else at

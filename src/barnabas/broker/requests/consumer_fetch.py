@@ -102,30 +102,28 @@ class ConsumerFetches:
             found.append(partition)
         if len(rows) > 1 and len({row[:2] for row in rows}) < len(rows):
             return None, False
-        most, total = self.most_bytes, 0
-        read: list[ReadRow] = []
+        most, total, counts_for = self.most_bytes, 0, 0
+        sizes: list[int] = []
         topics: dict[bytes, list[ReadRow]] = {}
         try:
             for (topic, index, _, offset, _, _, size), partition in zip(rows, found, strict=True):
                 row = self._read(partition, index, offset, min(size, most - total), first=not total)
-                read.append(row)
-                total += len(row[5])
+                sizes.append(len(row[5]))
+                total += sizes[-1]
+                counts_for += _counted(row[5])
                 topics.setdefault(topic, []).append(row)
         except (StorageError, KafkaError):
             return None, False
-        if rows and not self._is_enough(total, read):
+        if rows and not self._is_enough(counts_for):
             return None, True
-        for partition, row in zip(found, read, strict=True):
-            partition.leading.traffic.bytes_out += len(row[5])
+        for partition, size in zip(found, sizes, strict=True):
+            partition.leading.traffic.bytes_out += size
         return ConsumerAnswer(0, topics), True
 
-    def _is_enough(self, total: int, read: Iterable[ReadRow]) -> bool:
-        """Whether an answer with these rows, which have so many bytes of records, does not wait for more."""
+    def _is_enough(self, counts_for: int) -> bool:
+        """Whether an answer whose records count for so many bytes does not wait for more."""
         request = self._request
-        least = min(request.min_bytes, self.most_bytes)
-        if total >= least or request.max_wait_ms <= 0:
-            return True
-        return total > 0 and sum(_counted(row[5]) for row in read) >= least
+        return counts_for >= min(request.min_bytes, self.most_bytes) or request.max_wait_ms <= 0
 
     @property
     def most_bytes(self) -> int:
@@ -238,7 +236,7 @@ class SessionFetches(ConsumerFetches):
         broker.sessions.go_on(session, now)
         session.asked_by(self._asker, rack_aware=broker.rack_aware, now=now)
         if (found := self._read_all()) is not None:
-            if self._is_enough(sum(len(one.row[5]) for one in found), (one.row for one in found)):
+            if self._is_enough(sum(_counted(one.row[5]) for one in found)):
                 return self._tell(found)
         reader = self._reader(FetchPlan(ErrorCode.NONE, session, session.epoch, False))
         answer = serve(reader, self._request, self._asker, now)
@@ -250,7 +248,7 @@ class SessionFetches(ConsumerFetches):
         """Something moved in a partition of the fetch after which the session had this epoch."""
         if not self._is_next(epoch) or (found := self._read_all()) is None:
             return None, False
-        if self._is_enough(sum(len(one.row[5]) for one in found), (one.row for one in found)):
+        if self._is_enough(sum(_counted(one.row[5]) for one in found)):
             return self._tell(found), True
         return None, True
 
