@@ -29,8 +29,8 @@ from bench import cells
 from bench.cells import Cell, Load
 from bench.page_cache import PageCache
 from bench.peers import ApacheKafka, Barnabas, Peer, apache_is_here
+from bench.processes import end_when_told, stopped
 from bench.processes import load as machine_load
-from bench.processes import stopped
 from bench.report import Row, add_earlier, write
 from bench.warmth import run_until_still
 
@@ -163,6 +163,7 @@ def measure(row: Row, peers: list[Peer], rounds: int, pages: PageCache) -> None:
 
 
 def main() -> int:
+    end_when_told()
     if (own := OWN_PAGES.get("".join(sys.argv[1:2]))) is not None:
         return int(import_module(f"bench.{own}").main(sys.argv[2:]))
     options = arguments()

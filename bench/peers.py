@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.processes import PATIENT
+from bench.processes import PATIENT, refuse_taken_port
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "tools" / "kafka"
@@ -74,6 +74,7 @@ class Peer:
         """Start the process and return at once; `started_at` is the wall clock second before it."""
         if not (self.folder / "data" / "meta.properties").exists():
             self.format()
+        refuse_taken_port(self.port)
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         with (self.folder / "log").open("ab") as log:
             self.started_at = time.time()

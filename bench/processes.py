@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -27,6 +29,23 @@ def stopped(pids: Iterable[int]) -> Iterator[None]:
     finally:
         for pid in held:
             os.kill(pid, signal.SIGCONT)
+
+
+def refuse_taken_port(port: int) -> None:
+    """Raise SystemExit if somebody listens there: the node of an earlier run would be measured for the new one."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return
+    raise SystemExit(
+        f"error: something listens on 127.0.0.1:{port} already\n"
+        "  next: stop it (a run that was killed leaves its nodes: pgrep -fa barnabas-bench)"
+    )
+
+
+def end_when_told() -> None:
+    """From now on SIGTERM ends this process as Ctrl-C does: what it has started, and stopped, does not stay."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 def cpu_seconds(pid: int) -> float:

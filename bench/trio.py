@@ -20,6 +20,7 @@ from barnabas.client.admin.admin import Admin
 from barnabas.errors import BarnabasError
 from barnabas.model import Uuid
 from bench.peers import PAGE_CACHE, SCRIPTS
+from bench.processes import refuse_taken_port
 
 __all__ = ["ApacheTrio", "BarnabasTrio", "Trio", "until"]
 
@@ -132,6 +133,7 @@ class Trio:
 
     def start_one(self, number: int) -> None:
         seat = self.seats[number]
+        refuse_taken_port(seat.port)
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         with (seat.folder / "log").open("ab") as log:
             seat.process = subprocess.Popen(
