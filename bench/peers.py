@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.processes import PATIENT, refuse_taken_port
+from bench.processes import PATIENT, listens, refuse_taken_port
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "tools" / "kafka"
@@ -88,11 +87,9 @@ class Peer:
             if self.process is not None and self.process.poll() is not None:
                 said = (self.folder / "log").read_text(errors="replace").strip()[-300:]
                 raise SystemExit(f"{self.name} ended while starting; its log: {self.folder / 'log'}\n{said}")
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            if listens(self.port):
                 return
-            except OSError:
-                time.sleep(0.005)
+            time.sleep(0.005)
         raise SystemExit(f"{self.name} did not listen within {seconds:.0f} s; its log: {self.folder / 'log'}")
 
     def stop(self) -> None:

@@ -31,16 +31,22 @@ def stopped(pids: Iterable[int]) -> Iterator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
-def refuse_taken_port(port: int) -> None:
-    """Raise SystemExit if somebody listens there: the node of an earlier run would be measured for the new one."""
+def listens(port: int) -> bool:
+    """Whether somebody takes connections on this port of this machine."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
     except OSError:
-        return
-    raise SystemExit(
-        f"error: something listens on 127.0.0.1:{port} already\n"
-        "  next: stop it (a run that was killed leaves its nodes: pgrep -fa barnabas-bench)"
-    )
+        return False
+    return True
+
+
+def refuse_taken_port(port: int) -> None:
+    """Raise SystemExit if somebody listens there: the node of an earlier run would be measured for the new one."""
+    if listens(port):
+        raise SystemExit(
+            f"error: something listens on 127.0.0.1:{port} already\n"
+            "  next: stop it (a run that was killed leaves its nodes: pgrep -fa barnabas-bench)"
+        )
 
 
 def end_when_told() -> None:

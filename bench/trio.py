@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ from barnabas.client.admin.admin import Admin
 from barnabas.errors import BarnabasError
 from barnabas.model import Uuid
 from bench.peers import PAGE_CACHE, SCRIPTS
-from bench.processes import refuse_taken_port
+from bench.processes import listens, refuse_taken_port
 
 __all__ = ["ApacheTrio", "BarnabasTrio", "Trio", "until"]
 
@@ -147,7 +146,7 @@ class Trio:
     def wait_port(self, number: int) -> None:
         """Wait until a node takes connections."""
         port = self.seats[number].port
-        until(lambda: socket.create_connection(("127.0.0.1", port), timeout=1).close() or True, 180, "a port")
+        until(lambda: listens(port), 180, "a port")
 
     def stop(self) -> None:
         running = [seat for seat in self.seats.values() if seat.process and seat.process.poll() is None]
