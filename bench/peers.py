@@ -85,12 +85,19 @@ class Peer:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self.process is not None and self.process.poll() is not None:
-                said = (self.folder / "log").read_text(errors="replace").strip()[-300:]
-                raise SystemExit(f"{self.name} ended while starting; its log: {self.folder / 'log'}\n{said}")
+                raise SystemExit(
+                    f"{self.name} ended while starting; its log: {self.folder / 'log'}\n{self._last_error()}"
+                )
             if listens(self.port):
                 return
             time.sleep(0.005)
         raise SystemExit(f"{self.name} did not listen within {seconds:.0f} s; its log: {self.folder / 'log'}")
+
+    def _last_error(self) -> str:
+        """What its log says of why it ended: the last lines that name an error (else the last lines)."""
+        lines = (self.folder / "log").read_text(errors="replace").splitlines()
+        errors = [line for line in lines if "Exception" in line or "rror" in line]
+        return "\n".join((errors or lines)[-3:])[:600]
 
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
