@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import logging
 import os
 import struct
@@ -17,6 +18,7 @@ from tests.server.harness import WAYS, World, decoded, settled, until
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.server.net.connection import Connection
+from barnabas.server.net.platform import Platform
 from barnabas.wire.schemas.cluster import ApiVersionsRequest, MetadataRequest
 from barnabas.wire.schemas.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from barnabas.wire.schemas.groups import HeartbeatRequest
@@ -114,6 +116,30 @@ def test_records_of_any_size_arrive_whole(play: Play, size: int) -> None:
         assert [(await client.answer())[0] for _ in range(4)] == [0, 1, 2, 3]
         assert world.broker.produced == [records] * 4
         assert world.network.memory.used == 0
+
+    play(scenario)
+
+
+def test_who_sends_much_leaves_others_their_turn(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as reads fill their room, libuv goes on reading, 32 times, before it looks at anybody else."""
+    looks = itertools.count()
+    monkeypatch.setattr(Platform, "monotonic", lambda _: next(looks) / 2000)  # half a millisecond each
+
+    async def scenario(world: World) -> None:
+        client = await world.client()
+        client.send(HeartbeatRequest(), 4)
+        await client.answer()
+        connection, records = world.only_connection(), bytes(200_000)
+        sent = frame(produce(records), 9, 2)
+        flood, position, reads = sent * 60, 0, 0
+        while not connection._paused and reads < 20:
+            room = connection.get_buffer(-1)
+            room[:] = flood[position : position + len(room)]
+            position, reads = position + len(room), reads + 1
+            connection.buffer_updated(len(room))
+        assert reads <= 4
+        await until(lambda: not connection._paused)
+        assert world.broker.produced == [records] * (position // len(sent))
 
     play(scenario)
 

@@ -41,6 +41,8 @@ __all__ = ["Acceptor", "Connection", "TakeFrame"]
 _LENGTH = Struct(">i")
 SHARE_OF_STEP_S = 0.0015
 """How long (seconds) one connection's requests are served before others have their turn."""
+MUCH_BYTES = 64 * 1024
+"""After a read of so much there may be more at once, and the event loop reads on before it asks for others."""
 SENT_AT_ONCE_BYTES = 512 * 1024
 """Answers of more bytes do not wait for the end of the loop step: what the peer does not take is counted."""
 
@@ -188,6 +190,8 @@ class Connection(asyncio.BufferedProtocol):
                 receive_buffer.keep(used)
         if self.fast_path is not None and (served := self.fast_path.end_of_read()) is not None:
             network.step.end_of_read(self, self.last_active, served)
+        if nbytes >= MUCH_BYTES and receiving.had_its_share(network.platform.monotonic(), SHARE_OF_STEP_S):
+            self._yields = True
         if not self._paused and not self._closing:
             limits, memory = network.limits, listener.memory
             if receiving.buffer is not None and receiving.full:
@@ -443,7 +447,7 @@ class Connection(asyncio.BufferedProtocol):
                 return
             if self._line_is_full() or self._unmute is not None:
                 return
-        self._paused = False
+        self._paused = self._yields = False
         self._transport.resume_reading()
 
     # -- ending --

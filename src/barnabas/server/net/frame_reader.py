@@ -26,7 +26,17 @@ FIRST_BUFFER_BYTES = 64 * 1024
 class Receiving:
     """What one connection has received and not handed on."""
 
-    __slots__ = ("_have", "_receive_buffer", "_size", "account", "buffer", "large", "rest")
+    __slots__ = (
+        "_began",
+        "_have",
+        "_receive_buffer",
+        "_served",
+        "_size",
+        "account",
+        "buffer",
+        "large",
+        "rest",
+    )
 
     def __init__(self, receive_buffer: ReceiveBuffer, account: Account) -> None:
         self._receive_buffer = receive_buffer
@@ -39,6 +49,8 @@ class Receiving:
         self._size = 0
         self.large = 0
         """Size of the last frame, if it was a large one: the next one is expected to be like it."""
+        self._began = self._served = 0.0
+        """When the reads began that brought much, one after the other, and when the last was served."""
 
     def room(self) -> memoryview:
         """Where the next read goes."""
@@ -56,6 +68,17 @@ class Receiving:
         if budget.used < budget.open_to_all:  # (it is asked for each read: `tight`, without a call)
             return room
         return room[: max(LOW_MEMORY_READ_BYTES, account.left)]
+
+    def had_its_share(self, now: float, share: float) -> bool:
+        """A read that brought much was served: whether such reads, one after the other, have taken more than
+        `share` (seconds).  Then others have their turn, and it counts anew."""
+        if now - self._served > 2 * share:
+            self._began = now
+        self._served = now
+        if now - self._began <= share:
+            return False
+        self._began = now
+        return True
 
     def took(self) -> None:
         """Whole frames were found: what is left is the beginning of another one, which need not be large."""
