@@ -24,8 +24,9 @@ from typing import Any, Protocol, cast
 
 from barnabas.errors import StorageError, WireError
 from barnabas.server.loop.memory import MemoryBudget
+from barnabas.server.net.bind import unpace
 from barnabas.server.net.context import Client, RequestContext
-from barnabas.server.net.frame_reader import Receiving
+from barnabas.server.net.frame_reader import MUCH_BYTES, Receiving
 from barnabas.server.net.network import Network
 from barnabas.server.net.route import Route
 from barnabas.server.net.send_queue import SendQueue
@@ -41,8 +42,6 @@ __all__ = ["Acceptor", "Connection", "TakeFrame"]
 _LENGTH = Struct(">i")
 SHARE_OF_STEP_S = 0.0015
 """How long (seconds) one connection's requests are served before others have their turn."""
-MUCH_BYTES = 64 * 1024
-"""After a read of so much there may be more at once, and the event loop reads on before it asks for others."""
 SENT_AT_ONCE_BYTES = 512 * 1024
 """Answers of more bytes do not wait for the end of the loop step: what the peer does not take is counted."""
 
@@ -133,6 +132,8 @@ class Connection(asyncio.BufferedProtocol):
             client.host, client.port = peer[0], peer[1]
         if local:
             client.local_host, client.local_port = local[0], local[1]
+        if peer and local and peer[0] == local[0]:
+            unpace(transport.get_extra_info("socket"))
         account = self.listener.memory.account(self.id, client.host, self._memory_back, self.abort)
         self._receiving = Receiving(network.receive_buffer, account)
         tls = transport.get_extra_info("tls_session")

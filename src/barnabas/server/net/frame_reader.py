@@ -12,13 +12,15 @@ from struct import Struct
 from barnabas.server.loop.memory import Account
 from barnabas.server.loop.receive_buffer import LARGEST_KEPT_BYTES, ReceiveBuffer
 
-__all__ = ["LOW_MEMORY_READ_BYTES", "SMALL_FRAME_BYTES", "Receiving"]
+__all__ = ["LOW_MEMORY_READ_BYTES", "MUCH_BYTES", "SMALL_FRAME_BYTES", "Receiving"]
 
 _LENGTH = Struct(">i")
 SMALL_FRAME_BYTES = 64 * 1024
 """A partly received frame up to this size goes back in front of the next read."""
 LOW_MEMORY_READ_BYTES = 4096
 """What is read at most while memory is short (then reading pauses), and of a frame that will be large."""
+MUCH_BYTES = 64 * 1024
+"""After a read of so much there may be more at once, and the event loop reads on before it asks for others."""
 FIRST_BUFFER_BYTES = 64 * 1024
 """Least first size of a large frame's own buffer; it grows to four times what has come."""
 
