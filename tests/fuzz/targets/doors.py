@@ -40,6 +40,8 @@ class _Wire(asyncio.Transport):
     def fileno(self) -> int:
         return self._null
 
+    def setsockopt(self, *_: object) -> None: ...
+
     def write(self, data: Any) -> None:
         self.said += data
 

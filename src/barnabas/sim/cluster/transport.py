@@ -63,6 +63,8 @@ class VirtualTransport(asyncio.Transport):
         """(It is its own socket.)"""
         return self.end.descriptor
 
+    def setsockopt(self, *_: object) -> None: ...
+
     def get_protocol(self) -> Any:
         return self._protocol
 
