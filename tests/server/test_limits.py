@@ -347,6 +347,33 @@ def test_one_frame_that_is_larger_than_all_is_let_in_at_a_time() -> None:
     assert second.account.may_hold(5000)
 
 
+def test_who_waits_goes_on_where_the_last_before_it_hangs_up() -> None:
+    budget = MemoryBudget(1000)
+    first, second = Somebody(budget, 1), Somebody(budget, 2)
+    first.account.take(300)
+    second.account.take(800)
+    first.account.wait()
+    second.account.wait()
+    first.account.give(300)
+    assert second.woken == 0, "it is not its turn"
+    first.account.close()
+    assert second.woken == 1
+
+
+def test_a_frame_that_is_larger_than_all_goes_on_once_others_hold_little() -> None:
+    budget = MemoryBudget(1000)
+    waiting, large, other = Somebody(budget, 1), Somebody(budget, 2), Somebody(budget, 3)
+    large.account.begin(5000)
+    assert large.account.may_hold(5000)
+    large.account.take(2000)
+    other.account.take(600)
+    assert not large.account.may_hold(2000)
+    waiting.account.wait()
+    large.account.wait()
+    other.account.give(600)
+    assert (waiting.woken, large.woken) == (0, 1)
+
+
 def test_who_waits_for_room_ends_those_whose_frames_would_take_longest() -> None:
     now = [100.0]
     budget = MemoryBudget(1000, clock=lambda: now[0])

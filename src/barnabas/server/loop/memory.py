@@ -247,6 +247,7 @@ class MemoryBudget:
         self._by_connection.pop(account.connection, None)
         self._accounts.pop(account, None)
         self.holders = len(self._accounts)
+        self.look()  # (what it held was given back while it stood before others)
 
     def relieve(self) -> None:
         """A client waits for room: end requests that hold it without progress.  Call it from time to time."""
@@ -278,9 +279,11 @@ class MemoryBudget:
         if not self._waiting:
             return
         first = next(iter(self._waiting))
+        if self.giant is not None and self.giant in self._waiting:
+            first = self.giant  # (nobody else is let in before it is whole)
         if self.used <= self._low:
             woken, self._waiting = self._waiting, {}
-        elif self.giant is None and self.used - first.held <= self.open_to_all:
+        elif self.giant in (None, first) and self.used - first.held <= self.open_to_all:
             woken = {first: self._waiting.pop(first)}
         else:
             return
