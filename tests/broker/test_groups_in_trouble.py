@@ -293,6 +293,14 @@ def loaded_again(world: World) -> tuple[World, int]:
     return again, steps
 
 
+def test_many_small_commits_are_loaded_some_dozen_at_a_time(world: World) -> None:
+    for offset in range(1_000):
+        world.commit(offset)
+    again, steps = loaded_again(world)
+    assert again.position() == 999
+    assert steps < 1_000 / 24
+
+
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
 def test_a_record_that_unpacks_to_very_much_is_left_out_without_being_held(
     world: World, codec: Codec

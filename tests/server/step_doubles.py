@@ -77,7 +77,20 @@ class Node:
         """As a receive buffer."""
 
 
-def started(reads_apart_s: float = inf) -> tuple[LoopStep, Loop, Node]:
+class Coordinator:
+    """Works in so many pieces."""
+
+    def __init__(self, pieces: int) -> None:
+        self.pieces = pieces
+
+    def next_deadline(self) -> float | None:
+        return 0.0 if self.pieces else None
+
+    def tick(self, now: Now) -> None:
+        self.pieces -= 1
+
+
+def started(reads_apart_s: float = inf, *coordinators: Coordinator) -> tuple[LoopStep, Loop, Node]:
     loop: Any = Loop()
     node: Any = Node(loop)
     step = LoopStep(
@@ -89,7 +102,7 @@ def started(reads_apart_s: float = inf) -> tuple[LoopStep, Loop, Node]:
         lambda error: None,
         reads_apart_s=reads_apart_s,
     )
-    step.drive(node, (), lambda: None)
+    step.drive(node, coordinators, lambda: None)
     return step, loop, node
 
 

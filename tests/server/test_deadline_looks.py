@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.server.step_doubles import end_of_a_step, started
+from math import inf
+
+from tests.server.step_doubles import Coordinator, end_of_a_step, started
 
 from barnabas.server.loop.loop_step import DEADLINES_APART_S
 
@@ -41,4 +43,17 @@ def test_a_node_without_deadlines_sets_no_timer_after_a_look() -> None:
     end_of_a_step(step, loop)
     end_of_a_step(step, loop)
     loop.fire()
+    assert not loop.timers
+
+
+def test_a_coordinator_that_works_in_small_pieces_does_one_in_every_turn_of_the_loop() -> None:
+    coordinator = Coordinator(pieces=100)
+    step, loop, _ = started(inf, coordinator)
+    end_of_a_step(step, loop)
+    begun = loop.now
+    while coordinator.pieces:
+        loop.fire()
+        loop.run()
+    assert loop.now == begun
+    loop.fire()  # it has no more to do: somebody looks at the deadlines once, and that is all
     assert not loop.timers

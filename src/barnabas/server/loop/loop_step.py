@@ -52,7 +52,10 @@ _LEAST_DELAY_S = 0.001
 
 
 class Ticking(Protocol):
-    """A coordinator: of groups, of transactions."""
+    """A coordinator: of groups, of transactions.
+
+    Its next deadline is 0 while it works in small pieces: then `tick` is called in every turn of the loop.
+    """
 
     def next_deadline(self) -> float | None: ...
     def tick(self, now: Now) -> None: ...
@@ -288,6 +291,8 @@ class LoopStep:
             broker.tick(now)
             for coordinator in self._coordinators:
                 coordinator.tick(now)
+                if coordinator.next_deadline() == 0.0:
+                    self._arm(0.0, now)
         except Exception as error:
             self._failed(error)
         self.soon()
