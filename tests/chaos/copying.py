@@ -26,6 +26,12 @@ CALL_S, CALLS_S = 10, 20.0
 STUCK_S = 45.0
 """After this a life is left alone.  librdkafka may wait for ever in send_offsets_to_transaction(), whatever its
 time, when the group's coordinator dies: it waits for a change of a connection that it gave up (its issue 5511)."""
+SILENT_S = 30.0
+"""After this a member that fell silent is closed.  By itself librdkafka leaves max.poll.interval.ms after the last
+poll; but where the coordinator is away then (its disk stood still for 80 s) it joins again, keeps its partitions,
+heartbeats for ever, and spins in rd_kafka_cgrp_serve() when it is freed."""
+_NEVER_FREED: list[Copying] = []
+"""Their consumers are left to the end of the process: nobody waits for librdkafka to free them."""
 _QUICK = {"log_level": 0, "reconnect.backoff.max.ms": 1000}
 _ABORTED, _RENEWED = 0.15, 0.05
 """Shares of the transactions that are aborted on purpose, and after which a copier begins anew."""
@@ -167,13 +173,15 @@ class Copier(threading.Thread):
         self.join(120)
 
     def run(self) -> None:
-        left: list[Life] = []
+        left: list[tuple[float, Life]] = []
         while not self._over.is_set():
             life = Life(self.number, self._rng, self.bootstrap, self.topic)
             self.lives.append(life)
             life.start()
             while life.is_alive() and not self._over.is_set() and not _stuck(life):
                 life.join(0.2)
+                if left and time.monotonic() > left[0][0] + SILENT_S:
+                    left.pop(0)[1].consumer.close()
             life.over.set()
             if not _stuck(life):
                 life.join(CALLS_S)
@@ -182,8 +190,8 @@ class Copier(threading.Thread):
             elif self._over.is_set() or self._rng.random() < 0.5:
                 life.consumer.close()
             else:
-                left.append(life)  # a member that works no more, until its time is over
-        for life in left:
+                left.append((time.monotonic(), life))  # a member that works no more, until its time is over
+        for _, life in left:
             life.consumer.close()
 
 
@@ -206,6 +214,7 @@ class Copying:
     def __init__(self, count: int, seed: int, bootstrap: str, topic: str, partitions: int) -> None:
         self.bootstrap, self.topic, self.partitions = bootstrap, topic, partitions
         self.copiers = [Copier(number, seed, bootstrap, topic) for number in range(1, count + 1)]
+        _NEVER_FREED.append(self)
 
     def start(self) -> None:
         for copier in self.copiers:
