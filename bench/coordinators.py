@@ -4,6 +4,7 @@
              to make, the memory of the node, and the CPU that it takes to load them when it starts again
   leave      50 members share 200 partitions and one leaves: until the others own and have acknowledged all
   transactions  of 1, 10 and 100 partitions: CPU of the broker, and time; offset commits per CPU second
+  loading    20,000 offset commits, and a restart: how long the group is not served, and the longest wait of others
   kill       three nodes; kill -9 of the coordinator of these 50: until the new one has answered every member
 
 Members send heartbeats each second, from this process, over one connection each.  Apache Kafka 4.3.1 comes right
@@ -32,6 +33,7 @@ from barnabas.errors import BarnabasError
 from barnabas.model import TopicPartition, Uuid
 from barnabas.wire.schemas.groups import OffsetCommitRequest
 from barnabas.wire.schemas.transactions import InitProducerIdRequest
+from bench.loading import LOAD_SETTINGS, loading
 from bench.peers import ApacheKafka, Barnabas, Peer, apache_is_here
 from bench.processes import cpu_seconds, load, machine, resident_mb
 from bench.transactions import transactions
@@ -52,7 +54,9 @@ Figures = dict[str, float]
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench coordinators", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="leaves and kills (3)")
-    parser.add_argument("--only", default="sizes,leave,kill,transactions", help="which, separated by commas")
+    parser.add_argument(
+        "--only", default="sizes,leave,kill,transactions,loading", help="which, separated by commas"
+    )
     parser.add_argument("--alone", action="store_true", help="do not run Apache Kafka")
     options = parser.parse_args(words)
     print(f"{machine()}; load {load():.1f}")
@@ -71,6 +75,13 @@ def main(words: list[str]) -> int:
             if "transactions" in options.only:
                 peer = one(Path(folder) / "t", 31142 + 10 * place, fsync=False, settings=SETTINGS)
                 tell(one.name, "txn", transactions(peer, 3.0))
+            if "loading" in options.only:
+                many = {**SETTINGS, **LOAD_SETTINGS}
+                tell(
+                    one.name,
+                    "load",
+                    loading(one(Path(folder) / "o", 31242 + 10 * place, fsync=False, settings=many)),
+                )
             if "leave" in options.only:
                 peer = one(Path(folder) / "l", 31192 + 10 * place, fsync=False, settings=SETTINGS)
                 tell(one.name, "leave", leave(peer, options.rounds))
