@@ -33,6 +33,7 @@ from barnabas.errors import BarnabasError
 from barnabas.model import TopicPartition, Uuid
 from barnabas.wire.schemas.groups import OffsetCommitRequest
 from barnabas.wire.schemas.transactions import InitProducerIdRequest
+from bench.coordinator import coordinator_of
 from bench.loading import LOAD_SETTINGS, loading
 from bench.peers import ApacheKafka, Barnabas, Peer, apache_is_here
 from bench.processes import cpu_seconds, load, machine, resident_mb
@@ -138,18 +139,11 @@ def _restart(peer: Peer, ids: int, groups: int) -> float:
 
 async def _fill(peer: Peer, ids: int, groups: int) -> None:
     async with AsyncCluster(peer.bootstrap, timeout=60) as cluster:
-        coordinator = await _coordinator(cluster, "id-0", transaction=True)
+        coordinator = await coordinator_of(cluster, "id-0", transaction=True)
         await _many(ids, lambda number: _take_id(coordinator, f"id-{number}"))
-        coordinator = await _coordinator(cluster, "group-0")
+        coordinator = await coordinator_of(cluster, "group-0")
         topic = (await cluster.topic("flights")).id
         await _many(groups, lambda number: _make_group(coordinator, f"group-{number}", topic))
-
-
-async def _coordinator(cluster: AsyncCluster, key: str, *, transaction: bool = False) -> AsyncConnection:
-    async def look() -> AsyncConnection:
-        return await cluster.coordinator(key, transaction=transaction)
-
-    return await cluster.retrying(look, patient=True)
 
 
 async def _many(count: int, work: Callable[[int], Coroutine[Any, Any, None]]) -> None:
@@ -325,7 +319,7 @@ def kill(trio: Trio, rounds: int) -> Figures:
         async with _crowd(trio.bootstrap) as crowd, AsyncCluster(trio.bootstrap, timeout=60) as cluster:
             await crowd.settled()
             for _ in range(rounds):
-                address = (await _coordinator(cluster, "crowd")).address
+                address = (await coordinator_of(cluster, "crowd")).address
                 number = next(n for n, seat in trio.seats.items() if seat.address == address)
                 moment = asyncio.get_running_loop().time()
                 await asyncio.to_thread(trio.seats[number].end, KILL)

@@ -18,6 +18,7 @@ from barnabas.wire.schemas.groups import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from bench.coordinator import coordinator_of
 from bench.peers import Peer
 
 __all__ = ["LOAD_SETTINGS", "loading"]
@@ -46,11 +47,7 @@ def loading(peer: Peer) -> dict[str, float]:
 
 async def _commit(peer: Peer) -> None:
     async with AsyncCluster(peer.bootstrap, timeout=60) as cluster:
-
-        async def look() -> AsyncConnection:
-            return await cluster.coordinator("group")
-
-        coordinator = await cluster.retrying(look, patient=True)
+        coordinator = await coordinator_of(cluster, "group")
         served = coordinator.version_of(OffsetCommitRequest)
 
         async def commit(offset: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
 from barnabas import Admin, TransactionalProducer
 from barnabas.client.aio.cluster import AsyncCluster
@@ -12,6 +11,7 @@ from barnabas.client.group_offsets import commit_request
 from barnabas.model import TopicPartition
 from barnabas.wire.schemas.groups import OffsetCommitRequest
 from bench.clients import quantile
+from bench.coordinator import coordinator_of
 from bench.peers import Peer
 from bench.processes import cpu_seconds
 
@@ -61,11 +61,7 @@ def _run(producer: TransactionalProducer, size: int, seconds: float) -> list[flo
 
 async def _commit(peer: Peer) -> None:
     async with AsyncCluster(peer.bootstrap, timeout=60) as cluster:
-
-        async def look() -> Any:
-            return await cluster.coordinator("offsets")
-
-        coordinator = await cluster.retrying(look, patient=True)
+        coordinator = await coordinator_of(cluster, "offsets")
         served = coordinator.version_of(OffsetCommitRequest)
         numbers = iter(range(COMMITS))
 
