@@ -101,9 +101,9 @@ class Watched:
         self.most = max(self.most, self.unpacked - before)
         return more
 
-    def pieces(self, *given: Any) -> Iterator[bytes]:
-        for piece in self._pieces(*given):
-            self.unpacked += 1
+    def pieces(self, codec: int, *given: Any) -> Iterator[bytes]:
+        for piece in self._pieces(codec, *given):
+            self.unpacked += codec != Codec.NONE
             yield piece
 
 

@@ -12,7 +12,7 @@ from barnabas.broker.replicas.partition import Partition
 from barnabas.errors import CorruptRecordError, WireError
 from barnabas.model import NO_PRODUCER, Now, Offset, ProducerId
 from barnabas.wire.codec.primitives import read_uvarint
-from barnabas.wire.compression import PIECE, pieces
+from barnabas.wire.compression import Codec, pieces
 from barnabas.wire.control import ControlType, control_type
 from barnabas.wire.record_stream import Stream
 from barnabas.wire.records import HEADER_SIZE, BatchHeader, Record, batches, read_record, read_records
@@ -26,8 +26,6 @@ LOAD_RECORDS = 500
 MOST_RECORD = 4 << 20
 """A larger record is left out: a coordinator's may be as large as a batch unpacked, but none comes near."""
 _BATCH = 5
-_RECORD_BYTES = PIECE // LOAD_RECORDS
-"""To unpack so many bytes costs as much as a record: a whole piece of a codec is a step of its own."""
 _LONGEST_LENGTH = 5
 _OVER = object()
 
@@ -82,8 +80,8 @@ class Loading:
                 self.producer_id = header.producer_id if header.is_transactional else NO_PRODUCER
                 try:
                     for record in _records(memoryview(raw)[position:], header):
-                        if isinstance(record, int):
-                            work += 1 + record // _RECORD_BYTES
+                        if record is None:
+                            work = LOAD_RECORDS
                         else:
                             work += 1
                             left -= _means_something(replay, record, now)
@@ -117,22 +115,24 @@ def _means_something(replay: Replay, record: Record, now: Now) -> bool:
     return True
 
 
-def _records(batch: memoryview, header: BatchHeader) -> Iterator[Record | int]:
-    """The records of a batch up to the first that cannot be read, without those that are too large; and after
-    each piece that was unpacked, its bytes.  Raises IndexError, WireError, CorruptRecordError."""
+def _records(batch: memoryview, header: BatchHeader) -> Iterator[Record | None]:
+    """The records of a batch up to the first that cannot be read, without those that are too large; None after
+    each piece that was unpacked.  Raises IndexError, WireError, CorruptRecordError."""
     stream = Stream(pieces(header.codec, batch[HEADER_SIZE : header.size]))
+    if header.codec == Codec.NONE:
+        stream.more()  # it is all there: nothing is unpacked
     for _ in range(header.count):
         while stream.left() < _LONGEST_LENGTH and stream.more():
-            yield len(stream.data)
+            yield None
         n, start = read_uvarint(stream.data, stream.p)
         size = start - stream.p + (n >> 1)
         if n & 1:
             raise CorruptRecordError("a record has a negative length")
         if size > MOST_RECORD:
             for _ in stream.skip(size):
-                yield len(stream.data)
+                yield None
             continue
         while stream.left() < size and stream.more():
-            yield len(stream.data)
+            yield None
         yield read_record(stream.data[stream.p : stream.p + size], header)
         stream.p += size
