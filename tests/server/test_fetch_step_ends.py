@@ -41,7 +41,7 @@ class Wire:
         self.pending = 0
         self.sent: list[bytes] = []
         self.encoded: list[tuple[RequestContext, Any]] = []
-        self.flushed = self.looked = 0
+        self.flushed = self.looked = self.at_once = 0
         self.closed = False
         self.looks_until = inf
         """Somebody looks at deadlines from then on."""
@@ -53,6 +53,10 @@ class Wire:
     def add(self, parts: list[Any], size: int) -> None:
         answer = b"".join(part if isinstance(part, bytes | bytearray) else part.read() for part in parts)
         assert len(answer) == size
+        self.sent.append(answer)
+
+    def send_small(self, answer: bytes) -> None:
+        self.at_once += 1
         self.sent.append(answer)
 
     def flush(self) -> None:
@@ -203,6 +207,7 @@ def test_a_fetch_that_waited_is_answered_in_the_step_of_the_record() -> None:
     follower.fetches()
     follower.produced()
     assert follower.told() == [(0, SIZE)]
+    assert follower.wire.at_once == follower.wire.looked == 1
     assert not follower.wire.line and len(follower.node.broker.purgatory) == 0
 
 

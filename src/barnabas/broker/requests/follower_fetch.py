@@ -119,13 +119,12 @@ class FollowerFetches:
         known = session.positions
         asked: list[FetchPosition] = []
         for row in rows:
-            position = known.get((row.topic_id, row.partition))  # type: ignore[arg-type]  # bytes are equal to it
+            position = known.get(row[:2])  # type: ignore[arg-type]  # bytes are equal to the topic's id
             if position is None:
                 return None
             asked.append(position)
         for row, position in zip(rows, asked, strict=True):
-            _, _, leader_epoch, offset, last_epoch, log_start, max_bytes = row
-            position.ask(leader_epoch, offset, last_epoch, log_start, max_bytes)
+            position.ask(*row[2:])
         broker.sessions.go_on(session, now)
         if session.asker is self._asker:
             session.fetched_at = now.mono
@@ -163,7 +162,7 @@ class FollowerFetches:
         session, asker = self.session, self._asker
         if not self._may_replicate or OPEN_FILES.short:
             return None
-        total, held_back, urgent = 0, 0, False
+        total, held_back, urgent, replica = 0, 0, False, asker.replica
         found: list[_Read] = []
         for position in session.marked:
             partition = position.partition
@@ -171,10 +170,11 @@ class FollowerFetches:
                 return None
             log, offset, last_epoch = partition.log, position.offset, position.last_fetched_epoch
             high_watermark, log_start = partition.high_watermark, log.log_start_offset
+            leader_epoch = position.current_leader_epoch
             if not (
                 partition.is_leader
-                and position.current_leader_epoch in (NO_EPOCH, partition.leader_epoch)
-                and asker.replica in partition.leading.isr
+                and (leader_epoch == partition.leader_epoch or leader_epoch == NO_EPOCH)
+                and replica in partition.leading.isr
                 and log_start <= offset <= log.log_end_offset
                 and (last_epoch < 0 or last_epoch == log.epochs.latest)
             ):
@@ -182,7 +182,7 @@ class FollowerFetches:
             if partition.offline or partition.settings.leader_throttled:
                 return None
             if now is not None and not partition.fetched_by(
-                asker.replica, offset, position.replica_log_start, now, asker.epoch
+                replica, offset, position.replica_log_start, now, asker.epoch
             ):
                 return None  # it fetches in an older registration
             records: LazyBytes | bytes = b""

@@ -6,7 +6,8 @@ During a loop step handlers append to logs in memory, and answers are encoded.  
    answered.  (Before the write nobody may be told: a reader would look for bytes that are not there.)
 2. The syncs it asks for start in threads, at most one per log; all that arrives meanwhile shares the next.
 3. The receive buffer is empty again.
-4. Every connection with answers sends them, in one call.
+4. Every connection with answers sends them, in one call.  (A small answer that is the only one of its connection
+   has left in 1: who waits for it goes on meanwhile.)
 
 A loop step in which nothing happened costs nothing: it is scheduled by whoever has something for its end.
 

@@ -5,7 +5,7 @@ many as its share of the step allows, and the rest in the next step.  `receiving
 incomplete frame.
 
 Out: an unanswered request has a `Slot` in the queue.  When the first one is done, it and the done ones after it
-are encoded, and they leave together at the end of the loop step.
+are encoded, and they leave together at the end of the loop step (a small one that is alone, at once).
 
 The connection stops reading while its queue is full, while the peer does not take its answers, or while the
 node's memory for clients is used up and this connection holds more than its share of it.  Bytes received
@@ -352,12 +352,13 @@ class Connection(asyncio.BufferedProtocol):
         self._dirty = False
         if self._closing:
             return
-        self.send_queue.flush()
+        if (queue := self.send_queue).pending:
+            queue.flush()
         if self._yields:
             self._network.loop.call_soon(self._try_resume)  # after the answers of others
         elif self._paused:
             self._try_resume()
-        elif not self._closing and self.send_queue.pending > self._network.limits.max_unsent:
+        elif queue.pending > self._network.limits.max_unsent and not self._closing:
             self._pause()
 
     def _sent_some(self) -> None:

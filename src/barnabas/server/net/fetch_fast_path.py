@@ -170,9 +170,13 @@ class _FetchPlace(PlainWaiting):
             connection.encode(self._context(), route, response, self.handled, now)
             return True
         parts: list[Any] = []
-        connection.send_queue.add(parts, write_plain_answer(parts, self._correlation_id, response))
-        if connection.send_queue.pending > SENT_AT_ONCE_BYTES:
-            connection.send_queue.flush()
+        queue, size = connection.send_queue, write_plain_answer(parts, self._correlation_id, response)
+        if len(parts) == 1 and len(connection.line) <= 1:
+            queue.send_small(parts[0])
+        else:
+            queue.add(parts, size)
+            if queue.pending > SENT_AT_ONCE_BYTES:
+                queue.flush()
         connection.look_again()
         route.handled_s.note(self.handled - received)
         route.total_s.note(now - received)

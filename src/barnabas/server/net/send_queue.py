@@ -48,9 +48,9 @@ class FilePart(Protocol):
 class SendQueue:
     """What one socket still has to be sent.
 
-    `add` parts, then `flush` at the end of the loop step.  What the kernel does not take waits here until the
-    socket is writable; `on_progress` is called when some of it has gone.  `pending` counts all bytes to
-    send, `held` those that are in memory.
+    `add` parts, then `flush` at the end of the loop step; an answer that is alone may leave before (`send_small`).
+    What the kernel does not take waits here until the socket is writable; `on_progress` is called when some of it
+    has gone.  `pending` counts all bytes to send, `held` those that are in memory.
     """
 
     __slots__ = (
@@ -124,6 +124,25 @@ class SendQueue:
         self.pending += len(answer)
         if self.blocked:
             self._hold(len(answer))
+
+    def send_small(self, answer: Buffer) -> None:
+        """Send a whole answer of a few bytes now; queue it behind what has to leave before, and what the socket
+        does not take of it."""
+        size = len(answer)
+        if self.pending or self.blocked or self._descriptor < 0:
+            return self.add([answer], size)
+        try:
+            sent = self._write([answer])
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except Exception as error:
+            return self._on_error(error)
+        self.sent += sent
+        if sent != size:
+            self._parts.append(answer)
+            self._sent_of_first = sent
+            self.pending = size - sent
+        return None
 
     def _hold(self, size: int) -> None:
         """Bytes more wait in memory for the socket."""
