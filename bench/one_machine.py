@@ -6,7 +6,7 @@
 Clients need cores, too, so a machine of two cores cannot show what two nodes carry by the clock.  What is
 compared is what the nodes carry where each has a core of its own: requests (or bytes) for each CPU second of a
 node, times the number of nodes.  The clock's figure and the cores that the client took stand beside it.
-The least CPU of the rounds counts, both sides in turn.  Data lies in memory (/dev/shm), written once before.
+The least CPU of the rounds counts, both sides in turn, and no memory is fresh from the host (`page_cache`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from pathlib import Path
 
 from barnabas.testing.cluster import free_ports
 from bench.cells import Figures, Load, build_load_client
+from bench.page_cache import PageCache
 from bench.peers import PAGE_CACHE
 from bench.processes import load, machine
 from bench.report import put_between, sides_table
-from bench.secured import QUICK
-from bench.tls import warm
 
 __all__ = ["main"]
 
@@ -126,14 +125,17 @@ def main(words: Sequence[str]) -> int:
     before = load()
     print(f"{machine()}; load {before:.1f}", flush=True)
     sides: dict[int, list[Figures]] = {1: [], options.nodes: []}
-    with tempfile.TemporaryDirectory(prefix="bench-nodes-", dir=QUICK if QUICK.is_dir() else None) as name:
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-nodes-") as name,
+        PageCache(Path(name), used=True) as pages,
+    ):
         folder = Path(name)
-        warm(folder)
         client = Load(build_load_client(folder))
         for number in range(options.rounds):
             for count, rounds in sides.items():
                 place = folder / f"{number}-{count}"
                 place.mkdir()
+                pages.fill()
                 nodes = Nodes(count, place)
                 try:
                     rounds.append(measure(nodes, client, options.seconds))
