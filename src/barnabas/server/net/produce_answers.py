@@ -256,8 +256,7 @@ class ProduceRun(Waiting):
 
     `replies` leave in their order; that to a request for one partition is (batches, correlation id, base offset,
     append time), so that it costs least.  `open` counts the batches that are not done, and `awaited` are those
-    that the next reply waits for.  `plain`: all is well so far, and each reply is such a one, with a log start.
-    It waits in the purgatory while some of its batches are not done.
+    that the next reply waits for.  It waits in the purgatory while some of them are not done.
     """
 
     __slots__ = (
@@ -267,15 +266,13 @@ class ProduceRun(Waiting):
         "fast_path",
         "handled",
         "open",
-        "plain",
         "received",
         "replies",
         "timeout_s",
     )
 
-    def __init__(self, fast_path: Producing, received: float, timeout_s: float, *, plain: bool) -> None:
+    def __init__(self, fast_path: Producing, received: float, timeout_s: float) -> None:
         super().__init__(received + timeout_s)
-        self.plain = plain
         self.fast_path = fast_path
         self.received = received
         self.timeout_s = timeout_s
@@ -295,13 +292,6 @@ class ProduceRun(Waiting):
         connection = fast_path.connection
         begun = at = self._next
         parts: list[bytes] = []
-        if self.plain and not self.open and not begun:  # (what comes below, without its questions)
-            at = len(replies)
-            for batches, correlation, first, time in replies:  # type: ignore[misc]  # no other is plain
-                like = batches.template
-                parts.append(
-                    like.pack(like.size, correlation, like.middle, 0, first, time, batches.start, like.after)
-                )
         for reply in replies[at:] if at else replies:
             if isinstance(reply, tuple):
                 batches, correlation, first, time = reply
@@ -406,10 +396,8 @@ class Batches(PlainBatches):
         run = self.run
         if not self.done and run is not None:
             self.done = True
-            self.start = self.log.log_start_offset
-            if error:
-                self.error = error
-                run.plain = False
+            self.error = error
+            self.start = self.partition.log.log_start_offset
             run.open -= 1
             if not run.open or (run.awaited is self and run.bucket is not None):
                 run.look()  # (what is not parked is settled in this loop step too, or parks)

@@ -232,7 +232,7 @@ class ProduceFastPath:
             opened[index] = batches
             replies.append((batches, correlation, first, -1))
         if replies:
-            self._run = run = ProduceRun(self, self._received, last.timeout_s, plain=last.with_start)
+            self._run = run = ProduceRun(self, self._received, last.timeout_s)
             run.replies = replies
             connection = self.connection
             connection.line.append(run)
@@ -311,7 +311,7 @@ class ProduceFastPath:
             return True
         except (KafkaError, LeftToAThread):
             return False
-        run = self._place(template.timeout_s, plain=template.with_start)
+        run = self._place(template.timeout_s)
         run.replies.append((self._shared(run, template, stop), correlation, first, time))
         self.unwritten = size < WRITTEN_AT_ONCE_BYTES
         if not self.unwritten:
@@ -341,7 +341,7 @@ class ProduceFastPath:
         if fresh or found.numbered or found.newest > self._until:
             if not _look(request, known, several.everywhere):
                 return False
-        run = self._place(several.timeout_s, plain=False)
+        run = self._place(several.timeout_s)
         parts = []
         for batches, (_, _, records, count, newest, producer) in zip(known, found.batches, strict=True):
             if producer < 0:  # (`append`, without the call)
@@ -369,18 +369,14 @@ class ProduceFastPath:
         self.unwritten = True
         return True
 
-    def _place(self, timeout_s: float, *, plain: bool) -> ProduceRun:
-        """The place of a request in the line: the run at its end, if that is of the same read.
-
-        `plain`: see ProduceRun.
-        """
+    def _place(self, timeout_s: float) -> ProduceRun:
+        """The place of a request in the line: the run at its end, if that is of the same read."""
         line, run = self.connection.line, self._run
         if run is None or not line or line[-1] is not run or run.timeout_s != timeout_s:
-            run = self._run = ProduceRun(self, self._received, timeout_s, plain=plain)
+            run = self._run = ProduceRun(self, self._received, timeout_s)
             line.append(run)
         else:
             self.connection.more += 1
-            run.plain &= plain
         return run
 
     def _shared(self, run: ProduceRun, template: ProduceTemplate, end: Offset) -> Batches:
@@ -404,7 +400,7 @@ class ProduceFastPath:
 
     def _refuse(self, template: ProduceTemplate, correlation: int, error: ErrorCode) -> None:
         """The log did not take the batch.  The slow path could not do better: what it would check is patched."""
-        run = self._place(template.timeout_s, plain=False)
+        run = self._place(template.timeout_s)
         refused = Batches(template.partition, template.everywhere, template)
         refused.run = run
         run.open += 1
