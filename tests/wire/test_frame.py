@@ -21,6 +21,7 @@ from barnabas.wire.frame import (
 )
 from barnabas.wire.schemas.cluster import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.wire.schemas.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 ROUND_TRIPS = [(1, 4), (1, 11), (1, 12), (1, 18), (18, 0), (18, 3)]
 
@@ -52,6 +53,20 @@ def test_a_response_is_read_as_it_was_written(key: int, version: int) -> None:
     correlation, position = read_response_header(frame, key, version, 4)
     assert correlation == 78
     assert decode(cls, frame, version, position)[1] == len(frame)
+
+
+def test_no_part_of_a_request_is_empty() -> None:
+    """asyncio since Python 3.12 tries to send an empty last part again and again, and does not close."""
+    records = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=b"")])
+    for key, version, request in (
+        (18, 0, ApiVersionsRequest()),
+        (0, 8, ProduceRequest(acks=1, timeout_ms=1, topic_data=[records])),
+        (0, 9, ProduceRequest(acks=1, timeout_ms=1, topic_data=[records])),
+    ):
+        parts = write_request(RequestHeader(key, version, 1, None), request)
+        assert all(len(part) for part in parts)
+        _, position = read_request_header(joined(parts), 4)
+        assert decode(type(request), joined(parts), version, position)[0] == request
 
 
 def test_records_of_a_response_are_not_copied() -> None:

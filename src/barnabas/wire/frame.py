@@ -95,7 +95,7 @@ def _skip_tags(buf: Buffer, position: int, end: int) -> int:
 
 
 def write_request(header: RequestHeader, message: Message) -> list[Part]:
-    """The parts of a whole frame, its length included.  Raises WireError."""
+    """The parts of a whole frame, its length included, none of them empty.  Raises WireError."""
     client_id = b"" if header.client_id is None else header.client_id.encode()
     size = -1 if header.client_id is None else len(client_id)
     parts: list[Part] = [b""]
@@ -107,7 +107,8 @@ def write_request(header: RequestHeader, message: Message) -> list[Part]:
         head += b"\0"
     size = encode_parts(parts, message, header.version) + len(head)
     parts[0] = LENGTH.pack(size) + head
-    return parts
+    # (asyncio since Python 3.12 tries to send an empty one at the end for as long as the connection is there)
+    return [part for part in parts if len(part)]
 
 
 def write_response(
