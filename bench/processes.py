@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import socket
 import sys
@@ -73,7 +74,7 @@ def load() -> float:
 
 
 def machine() -> str:
-    """One line that says what the figures were measured on."""
+    """One line that says what the figures were measured on, and which interpreter runs Barnabas."""
     model = "unknown processor"
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         for line in file:
@@ -81,4 +82,5 @@ def machine() -> str:
                 model = line.partition(":")[2].strip()
                 break
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{model}, {os.cpu_count()} cores, {memory:.0f} GiB"
+    python, compiler = platform.python_version(), platform.python_compiler().strip()
+    return f"{model}, {os.cpu_count()} cores, {memory:.0f} GiB, Python {python} ({compiler})"
