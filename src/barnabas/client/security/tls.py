@@ -49,6 +49,8 @@ _ALERTS = {
 _SHOW = "set ssl.keystore.location to a certificate that the broker's truststore knows"
 _PLAIN = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG")
 _ENDED = "UNEXPECTED_EOF_WHILE_READING"
+_ENDINGS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError)
+"""What a connection that ends in a handshake is, depending on the release of OpenSSL."""
 _OTHER_PORT = "set security.protocol to PLAINTEXT or SASL_PLAINTEXT, or use the port of the TLS listener"
 
 
@@ -60,7 +62,7 @@ def failure_in_words(error: OSError, address: str, host: str) -> AuthenticationF
         why, hint = alert, _SHOW
     elif getattr(error, "reason", "") in _PLAIN:
         why, hint = "the listener does not answer in TLS, it is a plain one", _OTHER_PORT
-    elif isinstance(error, ssl.SSLEOFError | ConnectionError) or getattr(error, "reason", "") == _ENDED:
+    elif isinstance(error, _ENDINGS) or getattr(error, "reason", "") == _ENDED:
         why = "the connection ended in the TLS handshake: the listener is a plain one, or it lets in nobody more"
         hint = f"{_OTHER_PORT}; else the broker's log says why"
     elif isinstance(error, ssl.SSLError):
