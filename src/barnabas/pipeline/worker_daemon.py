@@ -11,6 +11,7 @@ Spark's own: there our code asks for silence when it is called (`worker_heap.set
 from __future__ import annotations
 
 import socket
+import sys
 from types import ModuleType
 
 from pyspark import daemon
@@ -34,9 +35,17 @@ def keep_quiet(of: ModuleType) -> None:
         try:
             return int(worker(sock, authenticated))
         except BrokenPipeError:
+            sys.unraisablehook = _but_for_the_line  # (the file of the line is let go next)
             return _GONE
 
     vars(of)["worker"] = quiet
+
+
+def _but_for_the_line(ignored: sys.UnraisableHookArgs) -> None:
+    """Tell what was raised where nobody can catch it, but for that the line is closed: a file that is let go with
+    something unsent says so since Python 3.13."""
+    if not isinstance(ignored.exc_value, BrokenPipeError):
+        sys.__unraisablehook__(ignored)
 
 
 def main() -> None:
