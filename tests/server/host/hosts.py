@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.patience import PATIENCE_S
+from tests.pidfd import pidfd_open
 
 
 class Host:
@@ -53,7 +54,7 @@ def bootstrap(about: dict[str, Any]) -> list[str]:
 def gone(pid: int) -> None:
     """Returns when a process that is not our child is gone."""
     try:
-        descriptor = os.pidfd_open(pid)
+        descriptor = pidfd_open(pid)
     except ProcessLookupError:
         return
     try:
