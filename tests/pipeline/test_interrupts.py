@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
+import weakref
 from collections.abc import Iterator
 
 import pytest
 
+from barnabas.cli.demo import Demo
 from barnabas.pipeline.jobs.interrupts import INTERRUPTS
 from barnabas.pipeline.jobs.progress import JobFailedError, Progress, run_to_end
 
@@ -48,6 +51,18 @@ def ctrl_c(*_: object) -> None:
 
 def follow(query: Query) -> None:
     run_to_end(lambda: query, Progress("job", plain=True), goal={}, again="run it again")  # type: ignore[arg-type,return-value]
+
+
+def test_a_ctrl_c_that_python_only_prints_ends_the_demo_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It came in a callback, of which Python reports what is raised and goes on."""
+    printed: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda ignored: printed.append(ignored.exc_type))
+    thing = Query()
+    watched = weakref.ref(thing, ctrl_c)
+    del thing
+    assert watched() is None and printed == [KeyboardInterrupt]
+    with pytest.raises(KeyboardInterrupt):
+        Demo.check(object.__new__(Demo))
 
 
 def test_ctrl_c_stops_a_query_between_two_questions(monkeypatch: pytest.MonkeyPatch) -> None:

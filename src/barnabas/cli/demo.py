@@ -83,11 +83,13 @@ def run(args: argparse.Namespace) -> int:
             signal.signal(number, signal.default_int_handler)
         from barnabas.pipeline.demo.children import end_all
         from barnabas.pipeline.demo.directory import ResultDirectory
+        from barnabas.pipeline.jobs.interrupts import INTERRUPTS
 
         demo: Demo | None = None
         try:
             demo = Demo(args, screen, ResultDirectory(args.output))
-            return demo.run()
+            with INTERRUPTS.noted():
+                return demo.run()
         except KeyboardInterrupt:
             screen.stop()
             screen.say("interrupted; stopping what was started", "yellow")
@@ -236,7 +238,13 @@ class Demo:
         self.check()
 
     def check(self) -> None:
-        """Raises BarnabasError when something died that nobody killed."""
+        """Raises BarnabasError when something died that nobody killed; KeyboardInterrupt when a Ctrl-C was lost.
+
+        (Python only prints one that comes while a finalizer runs, or the callback of a weak reference.)
+        """
+        from barnabas.pipeline.jobs.interrupts import INTERRUPTS
+
+        INTERRUPTS.check()
         assert self.feed is not None and self.stream is not None
         self.nodes.check()
         self.stream.check()
