@@ -79,12 +79,12 @@ def run(args: argparse.Namespace) -> int:
             "bold",
         )
         check_arguments(args)
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.default_int_handler)
         from barnabas.pipeline.demo.children import end_all
         from barnabas.pipeline.demo.directory import ResultDirectory
         from barnabas.pipeline.jobs.interrupts import INTERRUPTS
 
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, INTERRUPTS.note)
         demo: Demo | None = None
         try:
             demo = Demo(args, screen, ResultDirectory(args.output))

@@ -30,7 +30,7 @@ class Interrupts:
     def noted(self) -> Iterator[None]:
         """Take Ctrl-C over from PySpark, whose session is there already; in the main thread."""
         self._came = False
-        before = signal.signal(signal.SIGINT, self._note)
+        before = signal.signal(signal.SIGINT, self.note)
         try:
             yield
         finally:
@@ -50,7 +50,8 @@ class Interrupts:
         if self._came:
             raise KeyboardInterrupt
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def note(self, number: int, frame: FrameType | None) -> None:
+        """The handler of Ctrl-C, and of every signal that is to end a command in the same way."""
         logging.disable()  # (py4j writes a traceback for each question that is broken off; the process ends now)
         again, self._came = self._came, True
         if again or not self._asked_for:
