@@ -13,14 +13,15 @@ from bench.processes import refuse_taken_port
 
 ROOT = Path(__file__).parents[2]
 HOLDS_ONE_STILL = """
-import signal, subprocess, sys
+import signal, subprocess, sys, time
 from bench.processes import end_when_told, stopped
 end_when_told()
 child = subprocess.Popen(["sleep", "60"])
 try:
     with stopped([child.pid]):
         print("held", flush=True)
-        signal.pause()
+        while True:  # (a signal that comes just before a long wait is seen at its end)
+            time.sleep(0.01)
 finally:
     child.terminate()
     print("ended by signal", -child.wait(10), flush=True)

@@ -239,7 +239,7 @@ def test_whoever_started_children_takes_them_along_when_interrupted(tmp_path: Pa
         "from barnabas.pipeline.demo.children import Child; import time\n"
         f"c = Child('c', ['sleep', '600'], {str(tmp_path / 'log')!r})\n"
         "print(c.pid, flush=True)\n"
-        "time.sleep(600)\n"
+        "while True: time.sleep(0.01)\n"  # (a signal that comes just before a long sleep waits for its end)
     )
     parent = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
