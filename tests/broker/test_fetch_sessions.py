@@ -72,6 +72,23 @@ def test_a_follower_that_rested_is_behind_since_its_last_fetch_before_the_record
     assert partition_of(node).laggards(node.now) == (FOLLOWER,)
 
 
+def test_a_partition_that_a_follower_forgets_is_behind_from_then_on(way: str) -> None:
+    node = node_for("follower", way, 2)
+    reading = Reading(node, "follower", partitions=2, waits=False)
+    for _ in range(3):
+        reading.batches()
+    assert at_rest(node, reading)
+    place = reading.session, reading.epoch
+    node.fetch({}, version=17, session=place, forget=(("t", 1),), replica=FOLLOWER, log_start=0)
+    reading.epoch += 1
+    for _ in range(40):
+        node.after(1.0)
+        reading.batches()
+    put(node, 0, 1)
+    assert partition_of(node, 0).laggards(node.now) == ()
+    assert partition_of(node, 1).laggards(node.now) == (FOLLOWER,)
+
+
 def test_what_a_follower_has_is_safe(way: str) -> None:
     node = node_for("follower", way)
     reading = Reading(node, "follower")

@@ -105,6 +105,51 @@ def test_a_replica_that_is_fenced_is_not_named(three: Replicas) -> None:
     assert read(three, 1, 0).fetched.preferred_read_replica == -1
 
 
+def test_a_replica_that_the_readers_listener_does_not_reach_is_not_named(three: Replicas) -> None:
+    three.produce("a")
+    three.settle()
+    three.image.brokers[3] = three.image.brokers[3]._replace(endpoints=())
+    assert read(three, 1, 0).fetched.preferred_read_replica == -1
+
+
+def test_a_leader_in_the_readers_rack_answers_though_a_follower_is_there_too(three: Replicas) -> None:
+    three.produce("a")
+    three.settle()
+    three.image.brokers[2] = three.image.brokers[2]._replace(rack="rack1")
+    answer = read(three, 1, 0, "rack1").fetched
+    assert answer.preferred_read_replica == -1
+    assert answer.records
+
+
+def test_of_two_in_the_readers_rack_the_one_that_is_further_is_named_then_the_one_heard_of_last(
+    three: Replicas,
+) -> None:
+    three.produce("a")
+    three.settle()
+    three.image.brokers[2] = three.image.brokers[2]._replace(rack="rack3")
+    three.after(1)
+    three.fetch(2)
+    assert read(three, 1, 0).fetched.preferred_read_replica == 2
+    three.after(1)
+    three.fetch(3)
+    assert read(three, 1, 0).fetched.preferred_read_replica == 3
+    three.cut.add(3)
+    three.produce("b")
+    three.turn()
+    for _ in range(2):
+        three.fetch(2)
+        three.turn()
+    assert read(three, 1, 0).fetched.preferred_read_replica == 2
+
+
+def test_a_replica_whose_log_begins_later_is_not_named(three: Replicas) -> None:
+    three.produce("a", "b")
+    three.settle()
+    three[1].leading.progress[3].log_start = 1
+    assert read(three, 1, 0).fetched.preferred_read_replica == -1
+    assert read(three, 1, 1).fetched.preferred_read_replica == 3
+
+
 def test_a_replica_that_does_not_hold_the_offset_is_not_named(three: Replicas) -> None:
     three.produce("a")
     three.settle()
@@ -146,8 +191,13 @@ def test_a_reader_at_the_followers_end_waits_there_and_is_woken(three: Replicas)
     assert parked.fetched.records
 
 
-def test_followers_hear_of_a_new_high_watermark_at_once(three: Replicas) -> None:
-    """Who reads there would else wait until the follower's own fetch times out."""
+@pytest.mark.parametrize("settings", [SELECTOR, {}], ids=["rack-aware", "plain"])
+def test_followers_hear_of_a_new_high_watermark_at_once_where_consumers_may_read_from_them(
+    settings: dict[str, Any],
+) -> None:
+    """Who reads there would else wait until the follower's own fetch times out; where nobody does, a follower is
+    not woken for that alone."""
+    three = Replicas(**settings)
     three.produce("a")
     three.settle()
     follower = three.nodes[3].broker.followers.by_leader[1]
@@ -168,7 +218,7 @@ def test_followers_hear_of_a_new_high_watermark_at_once(three: Replicas) -> None
     three.fetch(2)
     three.turn(1)
     assert three[1].high_watermark == 2
-    assert parked.here  # only the high watermark
+    assert parked.here == bool(settings)  # only the high watermark
 
 
 @pytest.mark.parametrize("offset", [7, -3])
@@ -234,3 +284,36 @@ def test_an_incremental_fetch_is_told_the_replica_though_nothing_else_is_new(thr
     answer = node.ask(again, 17)
     assert answer.here
     assert answer.message.responses[0].partitions[0].preferred_read_replica == 3
+
+
+@pytest.mark.parametrize("rack", ["rack3", ""], ids=["stated from the first fetch", "stated later"])
+def test_a_session_hears_that_the_replica_in_its_rack_has_reported(three: Replicas, rack: str) -> None:
+    """A new leader does not know where its followers' logs begin; their first fetch to it moves nothing else."""
+    three.produce("a")
+    three.settle()
+    three.put(leader=2)
+    three.turn()
+    request = FetchRequest(
+        max_bytes=1 << 20,
+        session_epoch=0,
+        rack_id=rack,
+        topics=[
+            FetchTopic(
+                topic_id=three.topic.id,
+                partitions=[FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=1 << 20)],
+            )
+        ],
+    )
+    opened = three.nodes[2].ask(request, 17)
+    assert (opened.fetched.error_code, opened.fetched.preferred_read_replica) == (0, -1)
+
+    def again(epoch: int) -> Answer:
+        session = opened.message.session_id
+        request = FetchRequest(max_bytes=1 << 20, session_id=session, session_epoch=epoch, rack_id="rack3")
+        return three.nodes[2].ask(request, 17)
+
+    for epoch in (1, 2):
+        assert again(epoch).message.responses == []
+    three.fetch(3)
+    three.turn(2)
+    assert again(3).fetched.preferred_read_replica == 3

@@ -49,6 +49,7 @@ def test_waiters_expire_in_the_order_of_their_deadlines_and_never_early() -> Non
         room.add(bell)
     assert room.expire(Now(0.99, 0)) == 0
     assert 1.0 <= (room.next_deadline() or 0) <= 1.011
+    assert room.expire(Now(1.003, 0)) == 0  # (1.0 may be late by a tick, 1.004 may not be early)
     assert room.expire(Now(1.02, 0)) == 2
     assert room.expire(Now(3.02, 0)) == 2
     assert order == [1.0, 1.004, 2.0, 3.0]
@@ -85,6 +86,36 @@ def test_the_next_deadline_is_not_that_of_one_who_left() -> None:
     room.add(late)
     early.complete(None)
     assert (room.next_deadline() or 0) > 49
+
+
+def test_a_deadline_that_everybody_left_is_kept_by_the_next_who_has_it() -> None:
+    room = Purgatory()
+    gone, bell = Bell(1.0), Bell(1.0)
+    room.add(gone)
+    gone.complete(None)
+    assert room.next_deadline() is None
+    room.add(bell)
+    assert room.next_deadline() is not None
+    assert room.expire(Now(1.02, 0)) == 1
+    assert bell.done
+
+
+def test_who_is_answered_because_another_expired_does_not_expire() -> None:
+    room = Purgatory()
+    neighbour = Bell(1.0)
+    answers = heard(neighbour)
+
+    class Takes(Bell):
+        __slots__ = ()
+
+        def expired(self, now: Now) -> None:
+            neighbour.complete("taken along")
+            super().expired(now)
+
+    room.add(Takes(1.0))
+    room.add(neighbour)
+    assert room.expire(Now(1.02, 0)) == 1
+    assert answers == ["taken along"]
 
 
 def test_removing_costs_the_same_for_any_number() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.broker.harness import Chance, Node, batch
 
-from barnabas.broker.sessions import FetchPosition, FetchSession, SessionCache, next_epoch
+from barnabas.broker.sessions import Asker, FetchPosition, FetchSession, SessionCache, next_epoch
+from barnabas.broker.watching import END, HIGH_WATERMARK
 from barnabas.errors import ErrorCode
 from barnabas.model import Now
 from barnabas.sim.kernel.disk import MemoryDisk
@@ -123,9 +124,12 @@ def test_epoch_minus_one_closes_and_epoch_zero_replaces(disk: MemoryDisk) -> Non
     replaced = node.fetch(BOTH, session=(session, 0)).message.session_id
     assert replaced not in (0, session)
     assert len(node.broker.sessions) == 1
+    kept = node.broker.sessions.get(replaced)
     closed = node.fetch(BOTH, session=(replaced, -1))
     assert (closed.message.session_id, list(closed.partitions)) == (0, list(BOTH))
     assert len(node.broker.sessions) == 0
+    assert kept is not None
+    assert (kept.positions, kept.marked) == ({}, []), "positions and session would keep each other in memory"
 
 
 def test_a_new_session_expects_1_and_after_the_last_epoch_comes_1() -> None:
@@ -218,6 +222,18 @@ def test_an_idle_session_goes_first_whatever_it_is_worth() -> None:
     assert sessions.statistics().evictions == 1
 
 
+def test_the_session_that_idled_longest_is_the_one_whose_fetches_stopped() -> None:
+    sessions = cache()
+    first = create(sessions, 1, follower=False, seconds=0)
+    silent = create(sessions, 1, follower=False, seconds=1)
+    fetching = sessions.get(first)
+    assert fetching is not None
+    sessions.go_on(fetching, at(100))
+    assert create(sessions, 1, follower=False, seconds=130)
+    assert sessions.get(silent) is None
+    assert sessions.get(first) is fetching
+
+
 def test_an_old_session_goes_for_one_with_more_partitions() -> None:
     sessions = cache()
     small = create(sessions, 2, follower=False, seconds=0)
@@ -260,3 +276,23 @@ def test_a_session_does_not_grow_for_ever(disk: MemoryDisk, monkeypatch: pytest.
     assert len(node.broker.sessions) == 0
     many = {("no", index): 0 for index in range(4)}
     assert node.fetch(many, session=(0, 0)).message.session_id == 0
+
+
+class Waits:
+    """A fetch that is parked."""
+
+    def wake(self, now: Now) -> None:
+        raise AssertionError("only the end of a loop step wakes it")
+
+    def expired(self, now: Now) -> None:
+        raise AssertionError("its time is not over")
+
+
+def test_a_follower_is_not_woken_for_what_its_next_fetch_tells_it() -> None:
+    session = FetchSession(True, at(0))
+    session.asked_by(Asker(2, -1, False, "", -1), rack_aware=False, now=at(0))
+    position = session.position("t", 0)
+    session.parked = parked = Waits()
+    assert position.moved(HIGH_WATERMARK) is None
+    assert session.marked == [position]
+    assert position.moved(END) is parked
