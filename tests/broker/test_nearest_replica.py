@@ -56,6 +56,28 @@ def read(
     return three.nodes[at].ask(request, version)
 
 
+def open_session(three: Replicas, at: int, offset: int, rack: str) -> Answer:
+    """The first fetch of a consumer's session."""
+    asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    topic = FetchTopic(topic_id=three.topic.id, partitions=[asked])
+    return three.nodes[at].ask(
+        FetchRequest(max_wait_ms=0, max_bytes=1 << 20, session_epoch=0, rack_id=rack, topics=[topic]), 17
+    )
+
+
+def read_on(three: Replicas, at: int, opened: Answer, epoch: int, *, wait_ms: int = 0) -> Answer:
+    """The next fetch of that session, of a reader in rack3; it names nothing anew."""
+    request = FetchRequest(
+        max_wait_ms=wait_ms,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_id=opened.message.session_id,
+        session_epoch=epoch,
+        rack_id="rack3",
+    )
+    return three.nodes[at].ask(request, 17)
+
+
 def test_the_leader_names_the_replica_in_the_readers_rack_and_sends_no_records(three: Replicas) -> None:
     three.produce("a", "b")
     three.settle()
@@ -196,7 +218,7 @@ def test_followers_hear_of_a_new_high_watermark_at_once_where_consumers_may_read
     settings: dict[str, Any],
 ) -> None:
     """Who reads there would else wait until the follower's own fetch times out; where nobody does, a follower is
-    not woken for that alone."""
+    not answered for that alone."""
     three = Replicas(**settings)
     three.produce("a")
     three.settle()
@@ -259,29 +281,8 @@ def test_a_reader_that_does_not_say_where_it_stands_is_sent_to_the_leader(three:
 def test_an_incremental_fetch_is_told_the_replica_though_nothing_else_is_new(three: Replicas) -> None:
     three.produce("a")
     three.settle()
-    node = three.nodes[1]
-    first = FetchRequest(
-        max_wait_ms=0,
-        max_bytes=1 << 20,
-        session_epoch=0,
-        rack_id="rack3",
-        topics=[
-            FetchTopic(
-                topic_id=three.topic.id,
-                partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)],
-            )
-        ],
-    )
-    opened = node.ask(first, 17).message
-    again = FetchRequest(
-        max_wait_ms=500,
-        min_bytes=1,
-        max_bytes=1 << 20,
-        session_id=opened.session_id,
-        session_epoch=1,
-        rack_id="rack3",
-    )
-    answer = node.ask(again, 17)
+    opened = open_session(three, 1, 0, "rack3")
+    answer = read_on(three, 1, opened, 1, wait_ms=500)
     assert answer.here
     assert answer.message.responses[0].partitions[0].preferred_read_replica == 3
 
@@ -293,27 +294,10 @@ def test_a_session_hears_that_the_replica_in_its_rack_has_reported(three: Replic
     three.settle()
     three.put(leader=2)
     three.turn()
-    request = FetchRequest(
-        max_bytes=1 << 20,
-        session_epoch=0,
-        rack_id=rack,
-        topics=[
-            FetchTopic(
-                topic_id=three.topic.id,
-                partitions=[FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=1 << 20)],
-            )
-        ],
-    )
-    opened = three.nodes[2].ask(request, 17)
+    opened = open_session(three, 2, 1, rack)
     assert (opened.fetched.error_code, opened.fetched.preferred_read_replica) == (0, -1)
-
-    def again(epoch: int) -> Answer:
-        session = opened.message.session_id
-        request = FetchRequest(max_bytes=1 << 20, session_id=session, session_epoch=epoch, rack_id="rack3")
-        return three.nodes[2].ask(request, 17)
-
     for epoch in (1, 2):
-        assert again(epoch).message.responses == []
+        assert read_on(three, 2, opened, epoch).message.responses == []
     three.fetch(3)
     three.turn(2)
-    assert again(3).fetched.preferred_read_replica == 3
+    assert read_on(three, 2, opened, 3).fetched.preferred_read_replica == 3
