@@ -19,6 +19,8 @@ BELOW = {
     "settings": WORDS,
     "ports": WORDS,
     "version": set(),
+    "interpreter": set(),
+    "scratch": set(),
     "wire": OPEN,
     "log": OPEN | {"wire"},
     "raft": WORDS | {"ports"},
@@ -27,16 +29,17 @@ BELOW = {
     "broker": OPEN | {"wire", "log", "security", "controller.image"},
     "client": OPEN | {"wire", "security"},
     "aio": {"client"},
-    "server": OPEN | {"wire", "log", "raft", "security", "controller", "broker", "client"},
-    "pipeline": OPEN | {"wire", "client"},
+    "server": OPEN | {"wire", "log", "raft", "security", "controller", "broker", "client", "interpreter"},
+    "pipeline": OPEN | {"wire", "client", "interpreter", "scratch"},
     "console": OPEN | {"wire", "client"},
     "cli": OPEN
     | {"security", "wire", "log", "client", "pipeline", "sim", "testing", "raft.membership.recovery"}
     | {"controller.snapshot", "controller.feature_levels", "controller.image"}
-    | {"server.node", "server.loop.system", "console"},
+    | {"server.node", "server.loop.system", "console", "interpreter", "scratch"},
     "sim": OPEN | {"wire", "log", "raft", "security", "controller", "broker", "server", "client"},
     "testing": OPEN
-    | {"wire", "log", "raft", "security", "controller", "broker", "server", "client", "sim", "cli"},
+    | {"wire", "log", "raft", "security", "controller", "broker", "server", "client", "sim", "cli"}
+    | {"interpreter", "scratch"},
 }
 
 # Cores are functions of (state, message, now): they may not even see these.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -13,10 +14,13 @@ from pathlib import Path
 
 import pytest
 from tests.patience import PATIENCE_S
+from tests.pidfd import pidfd_open
 
+from barnabas.cli.drill.node import StageNode
 from barnabas.errors import BarnabasError
 from barnabas.pipeline.demo.children import Child, session_members
 from barnabas.pipeline.demo.directory import ResultDirectory
+from barnabas.pipeline.demo.node import DemoNode
 from barnabas.pipeline.demo.proof import differences, expected_cells, read_back
 from barnabas.pipeline.demo.report import (
     _draw_timeline,
@@ -232,6 +236,34 @@ def test_a_child_goes_with_all_its_grandchildren(tmp_path: Path) -> None:
     child.end(patience=0.1)
     assert session_members(child.pid) == []
     assert not child.running
+
+
+def test_a_child_hears_that_who_started_it_was_killed(tmp_path: Path) -> None:
+    program = (
+        "from barnabas.pipeline.demo.children import Child\n"
+        f"print(Child('c', ['cat'], {str(tmp_path / 'log')!r}).pid, flush=True)\n"
+        "input()\n"
+    )
+    starter = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert starter.stdout is not None
+    ended = pidfd_open(int(starter.stdout.readline()))
+    starter.kill()
+    starter.communicate()
+    assert select.select([ended], [], [], PATIENCE_S)[0]
+    os.close(ended)
+
+
+def test_nodes_of_demo_and_drill_stop_when_their_input_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed: list[list[str]] = []
+    for module in ("barnabas.pipeline.demo.node", "barnabas.cli.drill.node"):
+        monkeypatch.setattr(f"{module}.Child", lambda name, words, *_, **__: typed.append(words))
+    DemoNode(1, str(tmp_path), (1, 2), [2]).start()
+    StageNode(1, str(tmp_path), "broker", (1, 2), [], {}).start()
+    assert ["--until-eof" in words for words in typed] == [True, True]
 
 
 def test_whoever_started_children_takes_them_along_when_interrupted(tmp_path: Path) -> None:

@@ -119,6 +119,30 @@ def test_where_no_folder_of_sockets_can_be_held_spark_speaks_tcp(
         assert session.lines_to_workers.__wrapped__() == {}
 
 
+@pytest.mark.parametrize(
+    ("names", "left_out"),
+    [((), False), (("helpers.py", "jobs"), False), (("queue.py",), True), (("types",), True)],
+)
+def test_sparks_pythons_look_past_a_folder_that_hides_pythons_own_modules(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, names: tuple[str, ...], left_out: bool
+) -> None:
+    from barnabas.pipeline import session
+
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    for name in names:
+        (tmp_path / name).touch()
+    added = session.safe_path(str(tmp_path))
+    assert added == ({"PYTHONSAFEPATH": "1"} if left_out else {})
+    with session._environment(added):
+        seen = subprocess.run(
+            [sys.executable, "-c", "import sys; print(sys.flags.safe_path)"],
+            capture_output=True,
+            text=True,
+            check=False,
+        ).stdout
+    assert seen == f"{left_out}\n" and "PYTHONSAFEPATH" not in os.environ
+
+
 def test_a_session_removes_the_sockets_of_one_that_was_killed_and_of_no_other() -> None:
     with tempfile.TemporaryDirectory(prefix="s-", dir="/tmp") as short:
         start = (

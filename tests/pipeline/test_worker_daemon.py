@@ -47,6 +47,24 @@ def main(asked, answered):
 """A program like those of Spark's that plan: it is asked, answers, and is asked again; here by one byte."""
 
 
+def test_a_jobs_own_modules_are_found_where_the_folder_is_left_out_but_hide_none_of_pythons(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "queue.py").write_text("MINE = True\n")
+    (tmp_path / "helpers.py").touch()
+    program = (
+        "from barnabas.pipeline import worker_daemon\n"
+        "worker_daemon.daemon.manager = lambda: None\n"
+        "worker_daemon.main()\n"
+        "import helpers, queue\n"
+        "print(hasattr(queue, 'MINE'))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ran.stdout == "False\n", ran.stderr
+
+
 def said_after_a_closed_line(daemon: str, folder: str, *, program: str = "pyspark.worker") -> str:
     """What a daemon prints when a worker was started, was asked if it plans, and the line to it is closed."""
     spark = {"PYTHON_UNIX_DOMAIN_ENABLED": "true", "PYTHON_WORKER_FACTORY_SOCK_DIR": folder}

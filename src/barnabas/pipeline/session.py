@@ -16,20 +16,22 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-import glob
 import importlib.util
 import os
 import shutil
 import socket
 import sys
 import tempfile
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.errors import BarnabasError
+from barnabas.interpreter import SAFE_PATH
 from barnabas.pipeline.connect import connected, is_remote
 from barnabas.pipeline.extras import to_install
 from barnabas.pipeline.java import cache_directory, find_java, write_once
 from barnabas.pipeline.masters import check_master, check_workers, is_local, own_address
+from barnabas.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,7 +77,18 @@ def environment() -> dict[str, str]:
         "JAVA_HOME": find_java().path,
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
+        **safe_path(os.getcwd()),
     }
+
+
+def safe_path(folder: str) -> dict[str, str]:
+    """Return the environment in which a Python that starts in `folder` finds its own modules.
+
+    Spark's Pythons look into the folder first, and jobs rely on that.  Where a file there has the name of one of
+    Python's modules, they would not start: only then the folder is left out.
+    """
+    names = {os.path.splitext(name)[0] for name in os.listdir(folder)}
+    return {SAFE_PATH: "1"} if names & sys.stdlib_module_names else {}
 
 
 def session(app: str, master: str = "local[*]", **conf: str) -> SparkSession:
@@ -116,7 +129,8 @@ def session(app: str, master: str = "local[*]", **conf: str) -> SparkSession:
     builder = SparkSession.builder.appName(app).master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    with _environment(safe_path(os.getcwd())):  # (Java starts here, and hands it to Spark's Pythons)
+        spark = builder.getOrCreate()
     if not local:
         try:
             check_workers(spark)
@@ -124,6 +138,21 @@ def session(app: str, master: str = "local[*]", **conf: str) -> SparkSession:
             spark.stop()
             raise
     return spark
+
+
+@contextlib.contextmanager
+def _environment(added: dict[str, str]) -> Iterator[None]:
+    """Add to the environment of processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in added}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _show_workers_our_packages() -> None:
@@ -144,45 +173,15 @@ def lines_to_workers() -> dict[str, str]:
     if not hasattr(socket, "AF_UNIX") or len(os.fsencode(longest)) > _LONGEST_SOCKET_PATH:
         return {}
     try:
-        folder = _folder_of_sockets()
+        folder, _ = scratch_directory(_FOLDER)
     except OSError:  # such a folder cannot be made, or held, in this directory for temporary files
         return {}
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return {
         _SOCKETS: "true",
         "spark.python.unix.domain.socket.dir": folder,
         "spark.python.daemon.module": "barnabas.pipeline.worker_daemon",
     }
-
-
-def _folder_of_sockets() -> str:
-    """A folder that goes when this process ends; those of processes that were killed go now.  Raises OSError."""
-    for left in glob.glob(f"{glob.escape(tempfile.gettempdir())}/{_FOLDER}*"):
-        with contextlib.suppress(OSError):
-            held = _hold(left)
-            shutil.rmtree(left, ignore_errors=True)
-            os.close(held)
-    while True:
-        folder = tempfile.mkdtemp(prefix=_FOLDER)
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        with contextlib.suppress(FileNotFoundError, BlockingIOError):
-            held = _hold(folder)
-            if os.path.isdir(folder):
-                return folder
-            os.close(held)
-        # Another process took it for one that was left.
-
-
-def _hold(folder: str) -> int:
-    """A descriptor; while it is open the folder is this process's.  Raises OSError where it is another's."""
-    import fcntl  # (not where there are no such sockets)
-
-    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(held)
-        raise
-    return held
 
 
 def _logging_file() -> str:

@@ -10,6 +10,7 @@ Spark's own: there our code asks for silence when it is called (`worker_heap.set
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from types import ModuleType
@@ -50,6 +51,8 @@ def _but_for_the_line(ignored: sys.UnraisableHookArgs) -> None:
 
 def main() -> None:
     """Keep workers, as `python -m pyspark.daemon MODULE` does."""
+    if sys.flags.safe_path:
+        sys.path.append(os.getcwd())  # (last: a job's modules are found, and none hides one of Python's)
     keep_quiet(daemon)
     daemon.manager()
 

@@ -4,8 +4,8 @@
 
 It formats its directories where they are empty: with the first voters, or, without them, as a disk that replaces a
 lost one.  Then it says in a line of JSON that it is ready.  Each line it reads is the whole list of addresses that
-it cannot reach from now on; it answers `{"cut": N}`.  It stops when its input ends, so that no node outlives
-its test.
+it cannot reach from now on; it answers `{"cut": N}`.  It stops when its input ends, also while it starts, so
+that no node outlives its test.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def main(words: list[str] | None = None) -> int:
 
     loop = LinkedLoop()
     loop.cut(parse_bootstrap(options.cut.split()))
-    return run(config, format_new=False, on_ready=lambda node: _serve(loop, node), loop=lambda: loop)
+    _listen(loop)
+    return run(config, format_new=False, on_ready=_tell, loop=lambda: loop)
 
 
 def _format(config: Config, cluster_id: str, voters: str | None) -> None:
@@ -62,13 +63,17 @@ def _format(config: Config, cluster_id: str, voters: str | None) -> None:
     format_directories(OsDisk(), SystemClock(), SystemRandomness(), plan)
 
 
-def _serve(loop: LinkedLoop, node: Node) -> None:
-    """Say that the node is ready, then hear which links are cut."""
+def _tell(node: Node) -> None:
+    """Say that the node is ready."""
     from barnabas.cli.output import print_document
     from barnabas.cli.start import about
 
     print_document("node", {"node": about(node)})
     sys.stdout.flush()
+
+
+def _listen(loop: LinkedLoop) -> None:
+    """Hear on standard input which links are cut, and that the test has ended."""
     heard = bytearray()
 
     def hear() -> None:

@@ -13,14 +13,15 @@ import random
 import shutil
 import signal
 import socket
-import sys
-import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import BarnabasError
+from barnabas.interpreter import python_words
+from barnabas.scratch import scratch_directory
+from barnabas.testing.logins import CLIENTS, NODES, client_settings, node_settings
 from barnabas.testing.node import READY_SECONDS, Node
 
 if TYPE_CHECKING:
@@ -36,8 +37,11 @@ class Cluster:
     """`with Cluster(nodes=3) as kafka: Producer(kafka.bootstrap)`; also `async with`.
 
     `settings` are Kafka's property names, for every node.  `directory` keeps the data; without it they are in a
-    temporary directory and removed at the end.  The first node has the number `first`, which is its node.id.
-    `security` is how this object itself logs in, where the first listener asks for it (Kafka's option names).
+    temporary directory and removed at the end.  (The log of a node that did not start is kept until another test
+    run makes such a directory.)  The first node has the number `first`, which is its node.id.  `users` are names
+    and passwords: nobody else is let in, and `kafka.login("ada")` returns what a client logs in with.  `security`
+    is how this object itself logs in, where your own listeners ask for it (Kafka's option names).
+    Raises ValueError for arguments that contradict each other.
     """
 
     def __init__(
@@ -48,24 +52,33 @@ class Cluster:
         directory: str | None = None,
         first: int = 1,
         security: Mapping[str, str] | None = None,
+        users: Mapping[str, str] | None = None,
     ) -> None:
         if nodes < 1:
             raise ValueError(f"a cluster has one node or more, not {nodes}")
         self.settings = dict(settings or {})
-        self._security = security
-        self._temporary = None if directory else tempfile.mkdtemp(prefix="barnabas-test-")
-        self.directory = directory or str(self._temporary)
+        self.users = dict(users or {})
+        """Names and passwords."""
+        self._listeners = _listeners(self.settings, self.users)
+        given = {**(node_settings(self.users) if self.users else {}), **self.settings}
+        self._security = security or (self.login() if self.users else None)
         self._cut: set[frozenset[int]] = set()
         self._layout: _Layout | None = None
-        self.nodes: tuple[Node, ...]
-        if nodes == 1:
-            self.nodes = (Node(first, self.directory, self._alone),)
-        else:
-            self._layout = layout = _Layout(range(first, first + nodes), self.settings)
-            self.nodes = tuple(
-                Node(number, os.path.join(self.directory, str(number)), self._together)
-                for number in layout.ports
-            )
+        if nodes > 1:
+            self._layout = _Layout(range(first, first + nodes), self._listeners, given)
+        self._given = given
+        self._held: int | None = None
+        if directory is None:
+            directory, self._held = scratch_directory("barnabas-nodes-")
+        self.directory = directory
+        """Where the nodes' data and logs are."""
+        places = {first: directory}
+        if nodes > 1:
+            places = {n: os.path.join(directory, str(n)) for n in range(first, first + nodes)}
+        command = self._alone if nodes == 1 else self._together
+        self.nodes: tuple[Node, ...] = tuple(
+            Node(number, place, command, held=self._held) for number, place in places.items()
+        )
 
     def __repr__(self) -> str:
         return f"<Cluster {self.bootstrap or 'stopped'} {self.directory}>"
@@ -73,6 +86,12 @@ class Cluster:
     def __enter__(self) -> Cluster:
         try:
             self.start()
+        except BarnabasError:
+            self.kill()  # (their logs stay: the error names them)
+            if self._held is not None:
+                for node in self.nodes:
+                    shutil.rmtree(node.data, ignore_errors=True)
+            raise
         except BaseException:
             self.close()
             raise
@@ -105,6 +124,18 @@ class Cluster:
     def pid(self) -> int | None:
         """`kafka.pid` -> the process id of the first node, None when it does not run."""
         return self.nodes[0].pid
+
+    def login(self, name: str | None = None) -> dict[str, str]:
+        """`Producer(kafka.bootstrap, security=kafka.login("ada"))`: the Kafka options with which a user logs in.
+
+        Without a name it is the first user.  Raises ValueError where there is no such user.
+        """
+        if not self.users:
+            raise ValueError('this cluster has no users: Cluster(users={"ada": "secret"})')
+        found = next(iter(self.users)) if name is None else name
+        if found not in self.users:
+            raise ValueError(f"no user {found!r}; there are {', '.join(self.users)}")
+        return client_settings(found, self.users[found])
 
     def node(self, number: int) -> Node:
         """`kafka.node(2)` -> the node of that number.  Raises ValueError where there is none."""
@@ -145,11 +176,13 @@ class Cluster:
 
     def close(self) -> None:
         """`kafka.close()`: a clean stop where a directory was given; else kill -9, and the data are removed."""
-        if self._temporary is not None:
-            self.kill()
-            shutil.rmtree(self._temporary, ignore_errors=True)
-        else:
+        if self._held is None:
             self.stop()
+            return
+        self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        with contextlib.suppress(OSError):  # (closed before)
+            os.close(self._held)
 
     # -- faults ----------------------------------------------------------------------------------
 
@@ -227,20 +260,19 @@ class Cluster:
         return [self.node(number) for number in numbers] or list(self.nodes)
 
     def _alone(self, node: Node) -> list[str]:
-        ports = node.listeners or ["PLAINTEXT://127.0.0.1:0", "CONTROLLER://127.0.0.1:0"]
         settings = {
             "node.id": str(node.number),
             "log.dirs": node.data,
-            "listeners": ",".join(ports),
             "group.initial.rebalance.delay.ms": "0",
-            **self.settings,
+            **self._given,
+            "listeners": ",".join(node.listeners or self._listeners),  # (once it ran: the ports that it had)
         }
-        return [sys.executable, "-m", "barnabas", "start", "--json", *_overrides(settings)]
+        return python_words("barnabas", "start", "--json", "--until-eof", *_overrides(settings))
 
     def _together(self, node: Node) -> list[str]:
         layout = self._layout
         assert layout is not None
-        words = [sys.executable, "-m", "barnabas.testing.child", "--cluster-id", layout.cluster_id]
+        words = python_words("barnabas.testing.child", "--cluster-id", layout.cluster_id)
         if not node.formatted_anew:
             words += ["--voters", layout.voters]
         return [*words, "--cut", " ".join(self._out_of_reach(node)), *_overrides(layout.settings(node))]
@@ -273,29 +305,36 @@ class Cluster:
 class _Layout:
     """Ports, ids and settings of a cluster of several nodes."""
 
-    def __init__(self, numbers: Iterable[int], settings: Mapping[str, str]) -> None:
+    def __init__(self, numbers: Iterable[int], listeners: Sequence[str], settings: Mapping[str, str]) -> None:
+        """Raises ValueError for a listener with a port, which several nodes cannot share."""
         from barnabas.cli.storage import random_uuid
 
-        self.ports = {number: (free_ports(), free_ports()) for number in numbers}
+        for listener in listeners:
+            if not listener.endswith(":0"):
+                raise ValueError(
+                    f"{listener}: several nodes share no port; give port 0, and each gets its own"
+                )
+        self._listeners = listeners
+        self.ports = {number: tuple(free_ports() for _ in listeners) for number in numbers}
+        """Of each node, in the order of its listeners; the last is the controllers'."""
         self.cluster_id = random_uuid()
-        self.voters = ",".join(
-            f"{number}@127.0.0.1:{controller}:{random_uuid()}"
-            for number, (_, controller) in self.ports.items()
-        )
+        self._controllers = [(number, f"127.0.0.1:{ports[-1]}") for number, ports in self.ports.items()]
+        self.voters = ",".join(f"{number}@{address}:{random_uuid()}" for number, address in self._controllers)
         self._settings = settings
 
     def settings(self, node: Node) -> dict[str, str]:
         """The properties of one node; those of the test win."""
         copies, enough = str(min(3, len(self.ports))), str(min(2, len(self.ports)))
-        client, controller = self.ports[node.number]
-        bootstrap = ",".join(f"127.0.0.1:{port}" for _, port in self.ports.values())
+        listeners = (
+            f"{listener.removesuffix(':0')}:{port}"
+            for listener, port in zip(self._listeners, self.ports[node.number], strict=True)
+        )
         return {
             "process.roles": "broker,controller",
             "node.id": str(node.number),
             "log.dirs": node.data,
-            "listeners": f"PLAINTEXT://127.0.0.1:{client},CONTROLLER://127.0.0.1:{controller}",
             "controller.listener.names": "CONTROLLER",
-            "controller.quorum.bootstrap.servers": bootstrap,
+            "controller.quorum.bootstrap.servers": ",".join(address for _, address in self._controllers),
             "controller.quorum.auto.join.enable": "true",
             "default.replication.factor": copies,
             "min.insync.replicas": enough,
@@ -304,7 +343,22 @@ class _Layout:
             "transaction.state.log.min.isr": enough,
             "group.initial.rebalance.delay.ms": "0",
             **self._settings,
+            "listeners": ",".join(listeners),
         }
+
+
+def _listeners(settings: Mapping[str, str], users: Mapping[str, str]) -> list[str]:
+    """The listeners of a node, the controllers' last.  Raises ValueError for both users and own listeners."""
+    own = settings.get("listeners")
+    if own is None:
+        clients = (CLIENTS, NODES) if users else ("PLAINTEXT",)
+        return [f"{name}://127.0.0.1:0" for name in (*clients, "CONTROLLER")]
+    if users:
+        raise ValueError("users log in at listeners of their own: leave out `listeners`, or `users`")
+    controller = settings.get("controller.listener.names", "CONTROLLER")
+    given = [text.strip() for text in own.split(",")]
+    given.sort(key=lambda text: text.startswith(f"{controller}://"))
+    return given if given[-1].startswith(f"{controller}://") else [*given, f"{controller}://127.0.0.1:0"]
 
 
 def _overrides(settings: Mapping[str, str]) -> list[str]:

@@ -27,10 +27,19 @@ _ERRORS_KEPT = 20  # lines of the node's own log shown when it does not start
 class Node:
     """`kafka.node(2)`: one process.  `directory` holds its data and its log.
 
-    `command(node)` are the words that start it, which may differ from one start to the next.
+    `command(node)` are the words that start it, which may differ from one start to the next.  It ends with this
+    process, however that one ends.  `held` is a descriptor that holds `directory` (`scratch`): the node keeps it
+    open while it lives.
     """
 
-    def __init__(self, number: int, directory: str, command: Callable[[Node], Sequence[str]]) -> None:
+    def __init__(
+        self,
+        number: int,
+        directory: str,
+        command: Callable[[Node], Sequence[str]],
+        *,
+        held: int | None = None,
+    ) -> None:
         self.number = number
         """Its node.id."""
         self.directory = directory
@@ -40,6 +49,7 @@ class Node:
         self.formatted_anew = False
         """Whether its disk was lost: it starts with an empty one."""
         self._command = command
+        self._holds = () if held is None else (held,)
         self._process: subprocess.Popen[bytes] | None = None
         self._read = b""
         os.makedirs(directory, exist_ok=True)
@@ -73,7 +83,11 @@ class Node:
         """Start the process; `wait_ready` says when it serves."""
         with open(os.path.join(self.directory, "node.log"), "ab") as log:
             self._process = subprocess.Popen(
-                self._command(self), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
+                self._command(self),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                pass_fds=self._holds,
             )
         self._read = b""
 

@@ -5,7 +5,8 @@
 
 `kafka` is one node for the whole session (one per worker with pytest-xdist); `topic` is a name that no other
 test uses there.  `kafka_node` is a node for one test alone, to kill or to restart; `kafka_cluster(3)` makes three.
-`kafka_module` is one node for the tests of a module, with the settings of its fixture `kafka_settings`.
+`kafka_module` is one node for the tests of a module, with the settings of its fixture `kafka_settings` and the
+users of its fixture `kafka_users`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,16 @@ import pytest
 
 from barnabas.testing.cluster import Cluster
 
-__all__ = ["kafka", "kafka_cluster", "kafka_emptied", "kafka_module", "kafka_node", "kafka_settings", "topic"]
+__all__ = [
+    "kafka",
+    "kafka_cluster",
+    "kafka_emptied",
+    "kafka_module",
+    "kafka_node",
+    "kafka_settings",
+    "kafka_users",
+    "topic",
+]
 
 _LONGEST_TOPIC = 200
 """Characters: Kafka allows 249, and directories add the partition."""
@@ -57,9 +67,15 @@ def kafka_settings() -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="module")
-def kafka_module(kafka_settings: Mapping[str, str]) -> Iterator[Cluster]:
-    """A real node for the tests of one module, with the module's `kafka_settings`."""
-    with Cluster(kafka_settings) as cluster:
+def kafka_users() -> Mapping[str, str]:
+    """Names and passwords of who may log in at `kafka_module`, where a module says so: {"ada": "secret"}."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def kafka_module(kafka_settings: Mapping[str, str], kafka_users: Mapping[str, str]) -> Iterator[Cluster]:
+    """A real node for the tests of one module, with the module's `kafka_settings` and `kafka_users`."""
+    with Cluster(kafka_settings, users=kafka_users) as cluster:
         yield cluster
 
 
@@ -72,10 +88,14 @@ def kafka_node() -> Iterator[Cluster]:
 
 @pytest.fixture
 def kafka_cluster() -> Iterator[Callable[..., Cluster]]:
-    """`kafka_cluster(3)` -> three real nodes for one test; `kafka_cluster(3, {"num.partitions": "6"})`."""
+    """`kafka_cluster(3)` -> three real nodes for one test; `kafka_cluster(3, {"num.partitions": "6"}, users)`."""
     with ExitStack() as stack:
 
-        def made(nodes: int = 3, settings: Mapping[str, str] | None = None) -> Cluster:
-            return stack.enter_context(Cluster(settings, nodes=nodes))
+        def made(
+            nodes: int = 3,
+            settings: Mapping[str, str] | None = None,
+            users: Mapping[str, str] | None = None,
+        ) -> Cluster:
+            return stack.enter_context(Cluster(settings, nodes=nodes, users=users))
 
         yield made

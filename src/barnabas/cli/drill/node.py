@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Mapping, Sequence
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.connection import ConnectionFailed
 from barnabas.client.security.options import Security
 from barnabas.errors import BarnabasError
+from barnabas.interpreter import python_words
 from barnabas.pipeline.demo.children import Child
 
 __all__ = ["StageNode"]
@@ -117,7 +117,7 @@ class StageNode:
         """Start the process."""
         self._child = Child(
             f"node {self.id}",
-            [sys.executable, "-m", "barnabas", "start", self.file, *self.words],
+            python_words("barnabas", "start", self.file, "--until-eof", *self.words),
             self.log,
             cwd=self._directory,
         )

@@ -16,8 +16,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
@@ -25,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 from barnabas.cli.drill.node import StageNode
 from barnabas.cli.drill.traffic import RATE, Proof, Traffic
 from barnabas.errors import BarnabasError
+from barnabas.interpreter import python_words
+from barnabas.scratch import scratch_directory
 from barnabas.testing.cluster import free_ports
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ __all__ = ["WITHIN_S", "DrillError", "Stage"]
 WITHIN_S = 25.0
 COMMAND_S = 40.0
 SHOWN_LINES = 14
+_PREFIX, _KEPT_PREFIX = "barnabas-drilling-", "barnabas-drill-"
 
 
 class DrillError(BarnabasError):
@@ -45,7 +46,7 @@ class Stage:
     """A throwaway cluster; `say(kind, text)` prints: "why", "type", "answer", "see"."""
 
     def __init__(self, say: Callable[[str, str], None], rate: float = RATE) -> None:
-        self.directory = tempfile.mkdtemp(prefix="barnabas-drill-")
+        self.directory, self._held = scratch_directory(_PREFIX)
         self.nodes: dict[int, StageNode] = {}
         self.cluster_id = ""
         self.traffic: Traffic | None = None
@@ -72,6 +73,11 @@ class Stage:
         interrupted = kind is not None and not issubclass(kind, Exception)
         if interrupted or not self.keep:
             shutil.rmtree(self.directory, ignore_errors=True)
+        else:
+            kept = self.directory.replace(_PREFIX, _KEPT_PREFIX)
+            os.rename(self.directory, kept)  # (the next drill removes what is left under the other name)
+            self.directory = kept
+        os.close(self._held)
 
     # -- telling ---------------------------------------------------------------------------------
 
@@ -95,7 +101,7 @@ class Stage:
         until = time.monotonic() + again
         while True:
             done = subprocess.run(
-                [sys.executable, "-m", "barnabas", *shlex.split(line)],
+                python_words("barnabas", *shlex.split(line)),
                 cwd=self.directory,
                 env={**os.environ, "BARNABAS_BOOTSTRAP": self.bootstrap, "NO_COLOR": "1"},
                 capture_output=True,

@@ -33,7 +33,7 @@ class Child:
         with open(log, "ab") as output, _uninterrupted():
             self.process = subprocess.Popen(
                 list(command),
-                stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
+                stdin=subprocess.PIPE,  # (it ends with this process: a node or a query stops then)
                 stdout=subprocess.PIPE if talks else output,
                 stderr=output,
                 start_new_session=True,

@@ -9,12 +9,12 @@ import contextlib
 import os
 import random
 import socket
-import sys
 import time
 from collections.abc import Sequence
 
 from barnabas.client.blocking import BlockingConnection, ConnectionFailed
 from barnabas.errors import BarnabasError
+from barnabas.interpreter import python_words
 from barnabas.pipeline.demo.children import Child
 
 __all__ = ["DemoNode", "free_ports"]
@@ -95,10 +95,10 @@ class DemoNode:
         """Start the process; `ready` says when it answers."""
         self._began = time.monotonic()
         self.state = "starting"
-        self.child = self._barnabas("start", self._properties)
+        self.child = self._barnabas("start", self._properties, "--until-eof")
 
     def _barnabas(self, *words: str) -> Child:
-        return Child(self.name, [sys.executable, "-m", "barnabas", *words], self.log)
+        return Child(self.name, python_words("barnabas", *words), self.log)
 
     def ready(self) -> bool:
         """Whether it answers; asked again and again.  Raises BarnabasError when it ended or takes too long."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from barnabas.errors import BarnabasError
+from barnabas.interpreter import python_words
 from barnabas.pipeline.demo.children import Child
 from barnabas.pipeline.offsets import Positions
 
@@ -34,7 +34,7 @@ class Stream:
         self.state = "starting"
         """In words, for the screen."""
         self._killed = False
-        self._command = [sys.executable, "-m", module, *words]
+        self._command = python_words(module, *words)
         self._log = os.path.join(work, "spark.log")
         self.start()
 

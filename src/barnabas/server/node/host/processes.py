@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from barnabas.config import Config
 from barnabas.errors import BarnabasError
+from barnabas.interpreter import python_words
 from barnabas.model import NodeId
 from barnabas.server.node.host.layout import HostNode
 from barnabas.server.observe import events
@@ -156,4 +156,4 @@ def _words(node: HostNode, file: str | None, settings: Sequence[str]) -> list[st
     derived = [f"{name}={value}" for name, value in node.properties.items()]
     overrides = [word for setting in (*settings, *derived) for word in ("--override", setting)]
     named = [file] if file is not None else []
-    return [sys.executable, "-m", "barnabas", "start", *named, "--json", "--until-eof", *overrides]
+    return python_words("barnabas", "start", *named, "--json", "--until-eof", *overrides)
