@@ -7,6 +7,10 @@ data (6).
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 
 from barnabas.errors import (
@@ -18,7 +22,7 @@ from barnabas.errors import (
     StorageError,
 )
 
-__all__ = ["Exit", "MissingFileError", "exit_code", "next_step_of"]
+__all__ = ["Exit", "MissingFileError", "exit_code", "next_step_of", "signals_stop"]
 
 
 class Exit(IntEnum):
@@ -51,6 +55,25 @@ MEANINGS = {
     Exit.DAMAGED: "damaged files or records",
     Exit.INTERRUPTED: "interrupted with Ctrl-C",
 }
+
+
+@contextmanager
+def signals_stop() -> Iterator[None]:
+    """Have SIGTERM and Ctrl-C end a command that serves with 0, too, before its event loop listens to them."""
+
+    def stop(number: int, frame: object) -> None:
+        raise SystemExit(Exit.OK)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class MissingFileError(StorageError):

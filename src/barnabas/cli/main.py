@@ -7,10 +7,11 @@ at once.  Nouns may be shortened as long as they stay unique (`barnabas prod`), 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
+from barnabas.cli.typed.streams import open_closed_streams, settle_streams
 from barnabas.version import __version__
 
 __all__ = ["NOUNS", "main"]
@@ -159,17 +160,27 @@ def find_noun(word: str) -> str | None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """`main(["topics", "list"])` -> exit code."""
+    open_closed_streams()
     try:
         code = _main(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader of our output has gone (| head): not our failure
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # what the command met otherwise is told by `_run`
+        with suppress(OSError):
+            print(f"error: the output cannot be written: {error.strerror or error}", file=sys.stderr)
+            print("  next: make room where it goes, and repeat the command", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
     except SystemExit as end:  # argparse: --help or wrong usage
         return end.code if isinstance(end.code, int) else 2
+    finally:
+        settle_streams()
+        # CPython notes a KeyboardInterrupt that leaves an `exec` (of a dataclass that is being imported, say), and
+        # ends `python -m` by the signal for it, caught or not.  Another `exec` makes it forget.
+        exec("")
 
 
 def _main(arguments: list[str]) -> int:

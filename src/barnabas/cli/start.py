@@ -22,6 +22,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from barnabas.cli.exits import Exit, signals_stop
+from barnabas.cli.typed.streams import told_if_possible
 from barnabas.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -98,6 +100,11 @@ def with_controller(listeners: str, roles: str | None) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """`barnabas start`: ends with the node's exit code."""
+    with signals_stop():
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     overrides = [f"log.dirs={args.data}"] if args.data is not None and not args.secure else []
     if args.secure:
         from barnabas.cli.start_secure import prepare
@@ -121,17 +128,17 @@ def run(args: argparse.Namespace) -> int:
         first = FirstStart(args.bootstrap, args.cluster_id)
 
     def ready(node: Node) -> None:
-        if args.json:
-            from barnabas.cli.output import print_document
+        with told_if_possible():
+            if args.json:
+                from barnabas.cli.output import print_document
 
-            print_document("node", {"node": about(node)})
-        else:
-            print("\n".join(banner(node)))
-            if args.secure:
-                from barnabas.cli.start_secure import next_steps
+                print_document("node", {"node": about(node)})
+            else:
+                print("\n".join(banner(node)))
+                if args.secure:
+                    from barnabas.cli.start_secure import next_steps
 
-                print("\n".join(next_steps(Path(args.properties), "{}:{}".format(*node.address))))
-        sys.stdout.flush()
+                    print("\n".join(next_steps(Path(args.properties), "{}:{}".format(*node.address))))
 
     try:
         return run_node(
@@ -142,7 +149,6 @@ def run(args: argparse.Namespace) -> int:
             input_ends=sys.stdin.fileno() if args.until_eof else None,
         )
     except ConfigError as error:  # what it met when it started (a taken port), not wrong usage
-        from barnabas.cli.exits import Exit
         from barnabas.cli.main import report
 
         report(error)

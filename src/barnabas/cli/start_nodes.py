@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.output import print_document, print_rows
+from barnabas.cli.typed.streams import told_if_possible
 from barnabas.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ def run(args: argparse.Namespace, config: Config) -> int:
     def ready(abouts: list[dict[str, Any]]) -> None:
         for about in abouts:
             about["formatted"] = about["node_id"] in formatted.now
-        if args.json:
-            print_document("nodes", {"cluster_id": formatted.cluster_id, "nodes": abouts})
-        else:
-            _tell(formatted.cluster_id, abouts)
-        sys.stdout.flush()
+        with told_if_possible():
+            if args.json:
+                print_document("nodes", {"cluster_id": formatted.cluster_id, "nodes": abouts})
+            else:
+                _tell(formatted.cluster_id, abouts)
 
     return run_host(config, nodes, args.override, ready)
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 import argparse
 
 from barnabas.cli.controllers import security_of
+from barnabas.cli.exits import signals_stop
 from barnabas.cli.output import add_cluster_flags
+from barnabas.cli.typed.streams import told_if_possible
 
 __all__ = ["add_arguments", "run"]
 
@@ -34,12 +36,12 @@ def run(args: argparse.Namespace) -> int:
     """`barnabas console`: until Ctrl-C."""
     from barnabas.console.serving import run
 
-    run(
-        args.address or args.bootstrap_server,
-        security_of(args),
-        args.port,
-        lambda url: print(f"open {url}", flush=True),
-    )
+    def say(url: str) -> None:
+        with told_if_possible():
+            print(f"open {url}")
+
+    with signals_stop():
+        run(args.address or args.bootstrap_server, security_of(args), args.port, say)
     return 0
 
 
