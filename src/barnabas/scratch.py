@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 
-__all__ = ["scratch_directory"]
+__all__ = ["hold", "scratch_directory"]
 
 
 def scratch_directory(prefix: str) -> tuple[str, int]:
@@ -22,20 +22,20 @@ def scratch_directory(prefix: str) -> tuple[str, int]:
     """
     for left in glob.glob(f"{glob.escape(tempfile.gettempdir())}/{prefix}*"):
         with contextlib.suppress(OSError):
-            held = _hold(left)
+            held = hold(left)
             shutil.rmtree(left, ignore_errors=True)
             os.close(held)
     while True:
         made = tempfile.mkdtemp(prefix=prefix)
         with contextlib.suppress(FileNotFoundError, BlockingIOError):
-            held = _hold(made)
+            held = hold(made)
             if os.path.isdir(made):
                 return made, held
             os.close(held)
         # Another process took it for one that was left.
 
 
-def _hold(directory: str) -> int:
+def hold(directory: str) -> int:
     """Return a descriptor that holds the directory while it is open.  Raises OSError where another one does."""
     import fcntl  # (not on Windows, where this module is imported before it is said that nodes do not run there)
 

@@ -22,6 +22,7 @@ from barnabas.pipeline.archives.index import (
     write_index,
 )
 from barnabas.pipeline.archives.source import ArchiveReader, admit_files
+from barnabas.pipeline.held_directory import held_for
 from barnabas.pipeline.jobs.audit import Side, compare
 from barnabas.pipeline.jobs.checksums import Run, join_runs, run_of_row, runs_of
 from barnabas.pipeline.jobs.progress import plain_failure
@@ -270,6 +271,46 @@ def test_a_list_of_files_that_lost_a_micro_batch_is_damage_not_an_empty_archive(
     (listed / "9.compact").unlink()
     with pytest.raises(DamagedArchiveError, match="the list of its files, is gone"):
         place.check_list()
+
+
+def test_what_a_killed_run_left_is_deleted_and_what_is_listed_stays(tmp_path: Path) -> None:
+    place = ArchiveDirectory(str(tmp_path))
+    place.claim("cluster", [ArchivedTopic("t", "id-1", 1)])
+    folder = tmp_path / "records" / "topic=t" / "partition=0"
+    folder.mkdir(parents=True)
+    for name in ("part-0.parquet", ".part-0.parquet.crc", "part-1.parquet", ".part-1.parquet.crc"):
+        (folder / name).touch()
+    list_files(tmp_path / "records", "0", "file:///elsewhere/topic=t/partition=0/part-0.parquet")
+    place.remove_unlisted()
+    assert sorted(path.name for path in folder.iterdir()) == [".part-0.parquet.crc", "part-0.parquet"]
+    assert (tmp_path / "records" / "_spark_metadata" / "0").exists()
+
+
+def test_of_an_archive_whose_list_is_gone_no_file_is_deleted(tmp_path: Path) -> None:
+    place = ArchiveDirectory(str(tmp_path))
+    place.claim("cluster", [ArchivedTopic("t", "id-1", 1)])
+    only = tmp_path / "records" / "topic=t" / "partition=0" / "part-0.parquet"
+    only.parent.mkdir(parents=True)
+    only.touch()
+    with pytest.raises(DamagedArchiveError, match="has files, and no list of them"):
+        place.remove_unlisted()
+    assert only.exists()
+    begun = tmp_path / "_checkpoint" / "offsets" / "0"
+    begun.parent.mkdir(parents=True)
+    begun.touch()
+    place.remove_unlisted()
+    assert not only.exists(), "the first micro-batch began and did not end: it is written again"
+
+
+def test_two_runs_do_not_work_in_one_directory(tmp_path: Path) -> None:
+    with (
+        held_for("an archive", str(tmp_path)),
+        pytest.raises(BarnabasError, match="another process runs an archive in"),
+        held_for("an archive", str(tmp_path)),
+    ):
+        pass
+    with held_for("an archive", str(tmp_path)):
+        pass
 
 
 def test_an_index_grows_with_its_archive_and_refuses_another_one(tmp_path: Path) -> None:

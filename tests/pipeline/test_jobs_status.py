@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+
 import pytest
 
 from barnabas.errors import BarnabasError
@@ -35,6 +39,19 @@ def test_a_job_that_runs_can_be_asked_to_stop_and_is_remembered() -> None:
             raise BarnabasError("the disk is gone")
         [job] = read_jobs(node.bootstrap)
         assert (job.state, job.reason) == ("failed", "the disk is gone")
+
+
+def test_a_job_whose_process_is_gone_has_died_and_one_elsewhere_is_silent_after_half_a_minute() -> None:
+    with subprocess.Popen(["true"]) as gone:
+        pass
+    here, now = socket.gethostname(), 100_000
+
+    def state(process: str, told: int = now) -> str:
+        return JobStatus("copy", "archive", "running", 0, 0, 0.0, process, 0, told).state_at(now)
+
+    assert state(f"{here}:{gone.pid}") == "died"
+    assert state(f"{here}:{os.getpid()}") == state(f"elsewhere:{gone.pid}") == "running"
+    assert state(f"elsewhere:{gone.pid}", now - 30_001) == "silent"
 
 
 def test_what_jobs_say_is_read_on_and_not_from_the_start_each_time() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.errors import ConfigError
 from barnabas.model import TopicPartition
 from barnabas.pipeline.options import EARLIEST, LATEST, Bound, SourceOptions
 from barnabas.pipeline.sink.options import SinkOptions
+from barnabas.pipeline.values.options import ValueOptions
+from barnabas.pipeline.values.shapes import struct_ddl
 
 GIVEN = {"kafka.bootstrap.servers": "a:9092", "subscribe": "flights, weather"}
 
@@ -158,6 +162,45 @@ def test_what_a_column_says_to_the_sink_cannot_be_an_option(name: str) -> None:
     with pytest.raises(ConfigError, match=f"option {name} cannot be set") as caught:
         SinkOptions.parse({"kafka.bootstrap.servers": "a:1", "topic": "t", name: "7"})
     assert "it is a column of the rows" in (caught.value.next_step or "")
+
+
+@pytest.mark.parametrize("name", ["keyFormat", "keyschema", "keySubject"])
+@pytest.mark.parametrize(
+    "parse", [stream, lambda **given: SinkOptions.parse({"kafka.bootstrap.servers": "a:1"} | given)]
+)
+def test_what_is_asked_of_keys_is_refused_by_name_and_not_passed_over(name: str, parse: Any) -> None:
+    with pytest.raises(ConfigError, match=f"(?i)option {name} cannot be set") as caught:
+        parse(**{name: "json"})
+    assert "keys" in (caught.value.next_step or "")
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ("a INT,, b STRING", "nothing is no column"),
+        ("a", "a is no column"),
+        ("a INT, b", "b is no column"),
+        ("a INT>, b STRUCT<c: INT", "its brackets do not match"),
+        ("a STRUCT<b: INT", "its brackets do not match"),
+    ],
+)
+def test_columns_that_are_none_are_refused_in_the_words_of_the_user(columns: str, said: str) -> None:
+    """Spark would blame the columns of the source that stand around them."""
+    values = ValueOptions("json", columns)
+    with pytest.raises(ConfigError, match=said):
+        struct_ddl(values)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "a INT, b STRING NOT NULL COMMENT 'x, >'",
+        "`a, b` decimal(10, 2), c: map<string, array<int>>",
+        "a\tINT",
+    ],
+)
+def test_columns_that_spark_reads_are_handed_to_it_as_they_are(columns: str) -> None:
+    assert struct_ddl(ValueOptions("json", columns)) == f"struct<{columns}>"
 
 
 def test_a_password_is_shown_by_no_options_of_ours() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.broker.hostile_batches import hostile_batches, known_answers, lying
 
-from barnabas.errors import CorruptRecordError, WireError
+from barnabas.errors import BarnabasError, CorruptRecordError, WireError
 from barnabas.pipeline.records import ARROW_SCHEMA, ArrowDecoder, arrow_batches
 from barnabas.pipeline.varints import zigzags
 from barnabas.wire.codec.primitives import varlong
@@ -172,6 +172,22 @@ def test_a_header_key_that_is_no_utf8_is_shown_with_marks_and_not_fatal() -> Non
     assert row[-1] == [{"key": "\ufffdbc", "value": b"1"}]
 
 
+@pytest.mark.parametrize("stamp", [1_800_000_000_000_000_000, -(2**62)])
+def test_a_time_that_spark_cannot_hold_is_an_error_that_names_its_record(stamp: int) -> None:
+    batch = bytes(write_batch([Record(5, 1, b"k", b"v", ()), Record(6, stamp, b"k", b"w", ())]))
+    with pytest.raises(BarnabasError, match=f"t-3: the record at offset 6 has the timestamp {stamp} ms"):
+        decoded([batch])
+    assert [row[1] for row in rows_of(decoded([batch], end=6))] == [b"v"], "the records before it can be read"
+    without = decoded([batch], columns=("value", "offset"))
+    assert rows_of(without) == [(b"v", 5), (b"w", 6)], "so can all of them, without their times"
+
+
+@pytest.mark.parametrize("ms", [-(2**63 - 1) // 1000 + 1, (2**63 - 1) // 1000])
+def test_the_first_and_the_last_time_that_spark_can_hold_are_read(ms: int) -> None:
+    [rows] = decoded([bytes(write_batch([Record(0, ms, b"k", b"v", ())]))])
+    assert rows.column("timestamp").cast(pa.int64()).to_pylist() == [ms * 1000]
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_damaged_records_are_refused_or_stay_inside_their_batch(data: st.DataObject) -> None:
@@ -182,7 +198,7 @@ def test_damaged_records_are_refused_or_stay_inside_their_batch(data: st.DataObj
         batch[data.draw(st.integers(61, len(batch) - 1))] = data.draw(st.integers(0, 255))
     try:
         rows = rows_of(decoded([bytes(batch)], start=0, end=100, include_headers=True))
-    except (CorruptRecordError, WireError):
+    except (BarnabasError, WireError):
         return
     assert len(rows) <= 6 and all(0 <= row[4] < 100 for row in rows)
 

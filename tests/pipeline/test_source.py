@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model import TopicPartition
@@ -269,7 +270,23 @@ def test_the_schema_has_headers_when_they_are_asked_for() -> None:
 
 def test_the_schema_has_only_the_columns_that_were_asked_for_in_their_order() -> None:
     source = BarnabasSource(options=GIVEN | {"columns": "Offset, value"})
-    assert source.schema() == "value binary, offset long"
+    assert source.schema() == "struct<value: binary, offset: bigint>"
+
+
+def schema(ddl: dict[str, str]) -> StructType:
+    """What Spark hands to a reader: the columns that the source has made, or those of the user's `.schema()`."""
+    types = {"binary": BinaryType(), "string": StringType(), "bigint": LongType()}
+    return StructType([StructField(name, types[type_]) for name, type_ in ddl.items()])
+
+
+@pytest.mark.parametrize("wanted", [{"value": "string", "offset": "bigint"}, {"value": "binary"}])
+def test_columns_of_the_users_own_are_refused_before_a_task_runs(wanted: dict[str, str]) -> None:
+    source = BarnabasSource(options=GIVEN | {"columns": "value, offset"})
+    source.reader(schema({"value": "binary", "offset": "bigint"}))
+    for reader in (source.reader, source.streamReader):
+        with pytest.raises(ConfigError, match="this source makes value binary, offset bigint") as caught:
+            reader(schema(wanted))
+        assert "leave .schema() out" in (caught.value.next_step or "")
 
 
 def test_a_wrong_option_is_said_when_the_reader_is_made() -> None:

@@ -15,6 +15,7 @@ import os
 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 spark = SparkSession.active()
 BOOTSTRAP = os.environ.get("BOOTSTRAP", "127.0.0.1:9092")
@@ -39,8 +40,7 @@ def sensors() -> DataFrame:
     return (
         spark.read.table("readings")
         .groupBy("sensor")
-        .agg({"celsius": "max", "*": "count"})
-        .toDF("sensor", "readings", "warmest")
+        .agg(f.count("*").alias("readings"), f.max("celsius").alias("warmest"))
     )
 
 

@@ -211,7 +211,6 @@ class BlockingConnection:
             raise ConnectionFailed(
                 f"cannot connect to {self.address}: {error.strerror or error}",
                 address=self.address,
-                next_step="start a node with `barnabas start`, or give its address with --bootstrap-server",
             ) from error
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return sock if self._security.tls is None else self._in_tls(sock)

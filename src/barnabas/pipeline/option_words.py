@@ -14,7 +14,7 @@ from barnabas.client.security.options import NAMES as SECURITY_NAMES
 from barnabas.client.security.options import Security, is_security_option
 from barnabas.errors import ConfigError
 
-__all__ = ["CLIENT_SETTINGS", "SECURITY", "OptionWords"]
+__all__ = ["CLIENT_SETTINGS", "OF_KEYS", "SECURITY", "OptionWords"]
 
 _KAFKA = "kafka."
 SECURITY = {f"{_KAFKA}{name}": meaning for name, meaning in SECURITY_NAMES.items()}
@@ -47,6 +47,8 @@ CLIENT_SETTINGS = frozenset(
     )
 )
 """Settings of every Java client that have no effect here: no misspellings."""
+OF_KEYS = ("keyFormat", "keySchema", "keySubject")
+"""Not served: passed over, they would leave keys as they are where somebody asked for more."""
 _NEAR = 0.75
 
 
@@ -64,7 +66,7 @@ class OptionWords:
         refused: Mapping[str, str],
     ) -> None:
         known = {name.lower(): name for name in (*names, *no_effect)}
-        refused = {name.lower(): why for name, why in refused.items()}
+        never = {name.lower(): (name, why) for name, why in refused.items()}
         self.values: dict[str, str] = {}
         foreign: set[str] = set()
         self._security: dict[str, str] = {}
@@ -73,8 +75,9 @@ class OptionWords:
             if word.lower().startswith(_KAFKA) and is_security_option(setting):
                 self._security[setting] = value
                 continue
-            if why := refused.get(word.lower()):
-                raise ConfigError(f"option {word} cannot be set", next_step=why)
+            if word.lower() in never:
+                proper, why = never[word.lower()]  # (Spark hands words over in small letters)
+                raise ConfigError(f"option {proper} cannot be set", next_step=why)
             name = known.get(word.lower())
             if name is not None:
                 self.values[name] = value

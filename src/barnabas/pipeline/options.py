@@ -19,7 +19,7 @@ from barnabas.errors import ConfigError
 from barnabas.model import TopicPartition
 from barnabas.pipeline.java_patterns import python_pattern
 from barnabas.pipeline.offsets import Offsets, Positions
-from barnabas.pipeline.option_words import CLIENT_SETTINGS, SECURITY, OptionWords
+from barnabas.pipeline.option_words import CLIENT_SETTINGS, OF_KEYS, SECURITY, OptionWords
 from barnabas.pipeline.values.options import SOURCE_NAMES, ValueOptions
 
 __all__ = ["COLUMNS", "EARLIEST", "LATEST", "NAMES", "Bound", "SourceOptions", "columns_of", "values_of"]
@@ -29,12 +29,15 @@ COLUMNS = {
     "value": "binary",
     "topic": "string",
     "partition": "int",
-    "offset": "long",
+    "offset": "bigint",
     "timestamp": "timestamp",
     "timestampType": "int",
-    "headers": "array<struct<key: string, value: binary>>",
+    "headers": "array<struct<key:string,value:binary>>",
 }
-"""The columns of Spark's own connector, in its order, and their types; headers only where they are asked for."""
+"""The columns of Spark's own connector, in its order, with their types as Spark writes them.
+
+Headers only where they are asked for.
+"""
 
 log = logging.getLogger("barnabas.pipeline")
 
@@ -120,7 +123,9 @@ _NO_EFFECT = frozenset(
 _REFUSED = {
     "kafka.auto.offset.reset": "say startingOffsets and failOnDataLoss instead",
     "kafka.enable.auto.commit": "positions are kept in Spark's checkpoint",
-    "kafka.key.deserializer": "keys come as binary; cast or parse them in the query",
+    **dict.fromkeys(
+        ("kafka.key.deserializer", *OF_KEYS), "keys come as binary; cast or parse them in the query"
+    ),
     "kafka.value.deserializer": "values come as binary, or as structs with valueFormat",
     "kafka.interceptor.classes": "there is no consumer that they could hook into",
 }

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from barnabas.errors import CorruptRecordError
+from barnabas.errors import BarnabasError, CorruptRecordError
 from barnabas.model import Offset
 from barnabas.pipeline.varints import Bytes, Positions, int32s, record_starts, zigzags
 from barnabas.ports import Buffer
@@ -37,6 +37,8 @@ SHORT = 8
 INLINE = 12
 """Arrow's binary views hold values up to this length themselves."""
 END_OF_LOG = 2**63 - 1
+LARGEST_TIMESTAMP_MS = (2**63 - 1) // 1000
+"""What an Arrow timestamp in microseconds holds, and with it Spark's: the year 294247.  A record may have more."""
 
 _NUMBERS = np.dtype(
     {
@@ -138,7 +140,8 @@ class ArrowDecoder:
     def take(self) -> pa.RecordBatch | None:
         """The rows of everything added since the last call, or None when there are none in the range.
 
-        Raises CorruptRecordError, which names the batch whose records are not what it says.
+        Raises CorruptRecordError, which names the batch whose records are not what it says, and BarnabasError,
+        which names the record whose timestamp Spark cannot hold.
         """
         sections, size = self._sections, self._bytes
         self._sections, self._bytes, self._rows = [], 0, 0
@@ -226,7 +229,7 @@ def _decode(
         "topic": lambda: pa.repeat(pa.scalar(topic, pa.string()), rows),
         "partition": lambda: pa.repeat(pa.scalar(partition, pa.int32()), rows),
         "offset": lambda: pa.array(offset),
-        "timestamp": lambda: pa.array(timestamp * 1000).view(pa.timestamp("us", tz="UTC")),
+        "timestamp": lambda: _microseconds(timestamp, offset, topic, partition),
         "timestampType": lambda: pa.array(timestamp_type),
         "headers": lambda: _headers(data, after, ends),
     }
@@ -244,6 +247,21 @@ def _timestamps(
     appended = np.repeat(of_append, counts)
     stamp = np.repeat(heads["max_timestamp"], counts)
     return np.where(appended, stamp, created), appended.astype(np.int32)
+
+
+def _microseconds(
+    stamps: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64], topic: str, partition: int
+) -> pa.Array:
+    """Return the column `timestamp` for stamps in milliseconds.  Raises BarnabasError for one out of range."""
+    strange = (stamps > LARGEST_TIMESTAMP_MS) | (stamps < -LARGEST_TIMESTAMP_MS)
+    if strange.any():
+        first = int(np.argmax(strange))
+        raise BarnabasError(
+            f"{topic}-{partition}: the record at offset {offsets[first]} has the timestamp {stamps[first]} ms, "
+            f"more than Spark can hold ({LARGEST_TIMESTAMP_MS} ms)",
+            next_step='name the columns without it: .option("columns", "key,value,topic,partition,offset")',
+        )
+    return pa.array(stamps * 1000).view(pa.timestamp("us", tz="UTC"))
 
 
 def _binary(data: Bytes, at: Positions, length: npt.NDArray[np.int64]) -> pa.Array:

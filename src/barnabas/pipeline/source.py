@@ -90,11 +90,11 @@ class BarnabasSource(DataSource):
         types = COLUMNS
         if values is not None:
             types = COLUMNS | {"value": struct_ddl(with_schema(values))}
-        shown = [f"{name} {types[name]}" for name in columns_of(self.options)]
+        shown = [f"{name}: {types[name]}" for name in columns_of(self.options)]
         if values is not None and values.corrupt_column is not None:
-            shown.append(f"`{values.corrupt_column.replace('`', '``')}` binary")
+            shown.append(f"`{values.corrupt_column.replace('`', '``')}`: binary")
         settle()
-        return ", ".join(shown)
+        return f"struct<{', '.join(shown)}>"  # (of a bare list Spark blames the first column for any mistake)
 
     @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -120,23 +120,31 @@ class BarnabasSource(DataSource):
         return batch_writer(SinkOptions.parse(self.options), schema, overwrite)
 
     def checked(self, schema: StructType, *, streaming: bool) -> SourceOptions:
-        """The options, read and checked, with the struct that Spark has read out of valueSchema."""
+        """Return the options, checked, with the struct that Spark has read out of valueSchema.
+
+        Raises ConfigError, also where `.schema()` gave other columns than these options make.
+        """
         settle()
         options = SourceOptions.parse(self.options, streaming=streaming)
-        if options.values is None:
-            return options
-        expected = [
-            *options.columns,
-            *([options.values.corrupt_column] if options.values.corrupt_column else []),
-        ]
-        if schema.names != expected:
+        values = options.values
+        expected = {name: COLUMNS[name] for name in options.columns}
+        if values is not None and values.corrupt_column is not None:
+            expected[values.corrupt_column] = "binary"
+        found = {field.name: field.dataType.simpleString() for field in schema}
+        if values is not None:
+            expected["value"] = found.get("value", "")  # (it is checked below)
+        if list(found.items()) != list(expected.items()):
             raise ConfigError(
-                f"valueSchema makes the columns {', '.join(schema.names)[:200]}",
-                next_step="give columns as DDL: a INT, b STRING",
+                f"the columns are {', '.join(f'{name} {type_}' for name, type_ in found.items())[:500]}, and this "
+                f"source makes {', '.join(f'{name} {type_}' for name, type_ in expected.items())[:500]}",
+                next_step='leave .schema() out, and cast in the query: .selectExpr("CAST(key AS STRING)"); '
+                "valueSchema holds columns as DDL: a INT, b STRING",
             )
+        if values is None:
+            return options
         type_ = schema["value"].dataType
-        check_type(type_, options.values.format)
-        values = replace(with_schema(options.values), type_json=type_.json())
+        check_type(type_, values.format)
+        values = replace(with_schema(values), type_json=type_.json())
         check_unchanged(values, type_)
         return replace(options, values=values)
 

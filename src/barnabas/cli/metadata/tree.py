@@ -298,5 +298,8 @@ def _double(value: float) -> str:
 def _time(timestamp_ms: int) -> str:
     """`_time(1763647132920)` -> "2025-11-20T13:58:52.92Z[UTC]": as short as Java's ISO format is."""
     seconds, millis = divmod(timestamp_ms, 1000)
-    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    try:
+        text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    except (ValueError, OverflowError):
+        return f"{timestamp_ms} ms"  # (no calendar of Python's reaches so far)
     return f"{text}{f'.{millis:03}'.rstrip('0') if millis else ''}Z[UTC]"

@@ -11,7 +11,7 @@ from barnabas.cli.pipeline.running import (
     add_accept_loss,
     add_common,
     add_rename,
-    check_source,
+    check_cluster,
     options_in,
     rename_of,
     reported,
@@ -127,6 +127,7 @@ def _archive(args: argparse.Namespace) -> int:
     from barnabas.pipeline.jobs.audit import Side
 
     bootstrap, topics = _topics(Side.parse(args.topics))
+    check_cluster(bootstrap, args.command_config, topics)
 
     def run(spark: SparkSession, report: JobReport) -> None:
         archive(
@@ -176,7 +177,7 @@ def _mirror(args: argparse.Namespace) -> int:
 
     source, topics = _topics(Side.parse(args.topics))
     rename = rename_of(args)
-    check_source(source, args.source_config)
+    check_cluster(source, args.source_config, topics, source_of_two=True)
 
     def run(spark: SparkSession, report: JobReport) -> None:
         mirror(
@@ -207,6 +208,7 @@ def _flights(args: argparse.Namespace) -> int:
     if len(topics) != 1:
         raise ConfigError(f"flights are in one topic, not in {len(topics)}", next_step="name one topic")
     options = options_in(args.command_config)
+    check_cluster(bootstrap, args.command_config, () if args.send else topics)
 
     def run(spark: SparkSession, report: JobReport) -> None:
         if args.send:
@@ -235,6 +237,10 @@ def _audit(args: argparse.Namespace) -> int:
     sides = [Side.parse(text) for text in args.sides]
     if len({side.text for side in sides}) != len(sides):
         raise ConfigError("one side is named twice")
+    for number, side in enumerate(sides):
+        if side.bootstrap is not None:
+            own = args.command_config if number or args.source_config is None else args.source_config
+            check_cluster(side.bootstrap, own, side.topics)
     with spark_of(args) as spark:
         findings = audit(
             spark,
@@ -266,7 +272,10 @@ def _status(args: argparse.Namespace) -> int:
     jobs = read_jobs(args.bootstrap_server, security=security_of(args), timeout=args.timeout)
     found = [job.row(now_ms()) for job in jobs if job.name == args.name]
     if not found:
-        error = BarnabasError(f"no job {args.name}", next_step="`barnabas pipeline list` shows the jobs")
+        error = BarnabasError(
+            f"no job {args.name}",
+            next_step=f"`barnabas pipeline list -b {args.bootstrap_server}` shows the jobs",
+        )
         error.exit_code = 4  # type: ignore[attr-defined]  # as Exit.NOT_FOUND
         raise error
     show(args, "pipeline.job", found, (*_COLUMNS, "reason"))
@@ -277,5 +286,6 @@ def _stop(args: argparse.Namespace) -> int:
     from barnabas.pipeline.jobs.status import ask_to_stop
 
     ask_to_stop(args.bootstrap_server, args.name, security=security_of(args), timeout=args.timeout)
-    print(f"{args.name} is asked to stop; `barnabas pipeline status {args.name}` says when it has")
+    status = f"barnabas pipeline status {args.name} -b {args.bootstrap_server}"
+    print(f"{args.name} is asked to stop; `{status}` says when it has")
     return 0

@@ -1,10 +1,10 @@
-"""Spark pipelines: options, lag, whether Spark can start here, and jobs: archive, restore, audit.
+"""Spark pipelines: options, lag, whether Spark can start here, and jobs: archive, restore, audit, mirror.
 
 barnabas pipeline options                    the options of format("barnabas"), source and sink
 barnabas pipeline lag CHECKPOINT             records between a query's checkpoint and the end of its topics
 barnabas pipeline check                      Python packages and Java that Spark would be started with
 barnabas pipeline env                        what Spark's own commands need: eval "$(barnabas pipeline env)"
-barnabas pipeline run JOB                    archive, restore or audit topics
+barnabas pipeline run JOB                    archive, restore, audit or mirror topics
 barnabas pipeline list, status, stop         the jobs that run, and those that have run
 """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ __all__ = [
     "add_accept_loss",
     "add_common",
     "add_rename",
-    "check_source",
+    "check_cluster",
     "options_in",
     "rename_of",
     "reported",
@@ -72,20 +72,22 @@ def source_options(path: str | None, args: argparse.Namespace) -> dict[str, str]
     return options_in(path) | ({"failOnDataLoss": "false"} if args.accept_loss else {})
 
 
-def check_source(bootstrap: str, config: str | None) -> None:
-    """Log in to the cluster that a mirror reads, before Spark starts.  Raises BarnabasError.
+def check_cluster(
+    bootstrap: str, config: str | None, topics: Iterable[str] = (), *, source_of_two: bool = False
+) -> None:
+    """Log in to a cluster and look for topics before Spark takes its time to start.  Raises BarnabasError.
 
-    Its settings are in a file of their own: who is turned away there without one is told so.
+    `source_of_two`: it is the cluster that a mirror reads, whose settings are in a file of their own.
     """
     from barnabas.client.admin.admin import Admin
     from barnabas.client.connection import ConnectionFailed
     from barnabas.pipeline.jobs.job_options import security_in
 
-    with Admin(bootstrap, client_id="barnabas-mirror", security=security_in(options_in(config))) as admin:
+    with Admin(bootstrap, client_id="barnabas-job", security=security_in(options_in(config))) as admin:
         try:
             admin.cluster.cluster_id()
         except BarnabasError as error:
-            if config is not None or error.next_step is None:
+            if not source_of_two or config is not None or error.next_step is None:
                 raise  # (nobody listens there)
             said = error.message if bootstrap in error.message else f"{bootstrap}: {error.message}"
             raise ConnectionFailed(
@@ -94,6 +96,8 @@ def check_source(bootstrap: str, config: str | None) -> None:
                 next_step="if the cluster to read asks for TLS or a login, give its settings with "
                 "--source-config FILE (--command-config is for the other one)",
             ) from error
+        for topic in topics:
+            admin.describe_topic(topic)
 
 
 def rename_of(args: argparse.Namespace) -> dict[str, str]:
@@ -129,9 +133,12 @@ def reported(
 
     if args.rows < 1:
         raise ConfigError(f"--rows {args.rows}: a micro-batch has at least one row")
+    check_cluster(bootstrap, args.command_config)
+    name = args.name or name
+    print(f"{name}: `barnabas pipeline status {name} -b {bootstrap}` shows how far it is", flush=True)
     with (
         Progress(args.job) as progress,
-        JobReport(bootstrap, args.name or name, args.job, progress, security=security_of(args)) as report,
+        JobReport(bootstrap, name, args.job, progress, security=security_of(args)) as report,
         spark_of(args) as spark,
     ):
         job(spark, report)

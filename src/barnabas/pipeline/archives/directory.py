@@ -5,7 +5,8 @@
     DIR/_checkpoint            how far the archiving query is (Spark's)
 
 The files are in `records/_spark_metadata`, too: a file that is there and not in that list was written by a
-micro-batch that did not end, and nobody may read it.  A copy of the directory is an archive like the original.
+micro-batch that did not end, and nobody may read it (`remove_unlisted`).  A copy of the directory is an archive
+like the original.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from barnabas.errors import BarnabasError, ConfigError
-from barnabas.pipeline.archives.file_log import LISTED, DamagedArchiveError, listed_files, newest_batch
+from barnabas.pipeline.archives.file_log import (
+    LISTED,
+    DamagedArchiveError,
+    list_is_gone,
+    listed_files,
+    newest_batch,
+)
 from barnabas.pipeline.archives.index import write_whole
 
 __all__ = ["ArchiveDirectory", "ArchivedTopic", "NoArchiveError"]
@@ -98,13 +105,25 @@ class ArchiveDirectory:
         ended = newest_batch(self.checkpoint, "commits")
         listed = newest_batch(self.records, LISTED)
         if listed < ended:
-            raise DamagedArchiveError(
+            raise list_is_gone(
                 f"{self.records}/{LISTED} lists micro-batches up to {listed}, and {ended} has ended"
                 if listed >= 0
-                else f"{self.records}/{LISTED}, the list of its files, is gone",
-                next_step="bring it back from a copy, or archive the topics again, into another directory",
+                else f"{self.records}/{LISTED}, the list of its files, is gone"
             )
         return listed >= 0
+
+    def remove_unlisted(self) -> None:
+        """Delete the files of micro-batches that did not end, which readers that do not know the list would read.
+
+        Hold the directory first.  Raises DamagedArchiveError where there are files, but neither
+        a list nor a micro-batch that began.
+        """
+        listed = set(self.files())
+        left = [path for path in _files_below(self.records) if _data_of(path) not in listed]
+        if left and not listed and newest_batch(self.checkpoint, "offsets") < 0:
+            raise list_is_gone(f"{self.records} has files, and no list of them")
+        for path in left:
+            os.unlink(path)
 
     def claim(self, cluster: str, topics: Iterable[ArchivedTopic]) -> None:
         """Make this the archive of these topics, or see that it is.  Raises ConfigError where it is another's."""
@@ -154,6 +173,23 @@ class ArchiveDirectory:
                     next_step="name another directory",
                 )
         return dict(found["topics"])
+
+
+def _files_below(records: str) -> list[str]:
+    """The paths of all files but Spark's list and others that begin with an underscore."""
+    found: list[str] = []
+    for folder, folders, names in os.walk(records):
+        folders[:] = [name for name in folders if not name.startswith("_")]
+        found += [os.path.join(folder, name) for name in names if not name.startswith("_")]
+    return found
+
+
+def _data_of(path: str) -> str:
+    """The file that a path is of: Hadoop keeps checksums of `file` beside it, in `.file.crc`."""
+    folder, name = os.path.split(path)
+    if name.startswith(".") and name.endswith(".crc"):
+        name = name.removeprefix(".").removesuffix(".crc")
+    return os.path.join(folder, name)
 
 
 def _described(topic: ArchivedTopic, configs_before: Mapping[str, str] | None) -> dict[str, Any]:

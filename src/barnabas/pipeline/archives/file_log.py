@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlparse
 
 from barnabas.errors import BarnabasError
 
-__all__ = ["LISTED", "DamagedArchiveError", "damaged", "listed_files", "newest_batch"]
+__all__ = ["LISTED", "DamagedArchiveError", "damaged", "list_is_gone", "listed_files", "newest_batch"]
 
 LISTED = "_spark_metadata"
 _COMPACT = ".compact"
@@ -36,6 +36,13 @@ def damaged(path: str, error: object) -> DamagedArchiveError:
     )
 
 
+def list_is_gone(said: str) -> DamagedArchiveError:
+    """What to raise where Spark's list of the files is not whole."""
+    return DamagedArchiveError(
+        said, next_step="bring it back from a copy, or archive the topics again, into another directory"
+    )
+
+
 def newest_batch(directory: str, log: str) -> int:
     """The number of the newest micro-batch in one of Spark's logs; -1 where there is none."""
     return max(_batches(os.path.join(directory, log)), default=-1)
@@ -48,9 +55,8 @@ def listed_files(records: str) -> list[str]:
     compact = max((number for number, name in batches.items() if name.endswith(_COMPACT)), default=None)
     wanted = sorted(number for number in batches if compact is None or number >= compact)
     if wanted and wanted != list(range(wanted[0] if compact is not None else 0, wanted[-1] + 1)):
-        raise DamagedArchiveError(
-            f"{log} lacks a micro-batch: it has {', '.join(batches[number] for number in wanted)}",
-            next_step="bring it back from a copy, or archive the topics again, into another directory",
+        raise list_is_gone(
+            f"{log} lacks a micro-batch: it has {', '.join(batches[number] for number in wanted)}"
         )
     found: dict[str, None] = {}
     for number in wanted:

@@ -18,6 +18,7 @@ from barnabas.errors import KafkaError
 from barnabas.model import TopicPartition
 from barnabas.pipeline.archives.delta import DeltaLog
 from barnabas.pipeline.archives.directory import ArchiveDirectory, ArchivedTopic
+from barnabas.pipeline.held_directory import held_for
 from barnabas.pipeline.jobs.job_options import security_in
 from barnabas.pipeline.jobs.progress import Progress, run_to_end
 from barnabas.pipeline.jobs.restored_topics import own_configs
@@ -99,9 +100,12 @@ def archive(
             table.add_new()
         return heard(rows, lag)
 
-    run_to_end(start, progress, goal=goal, again=_AGAIN, heard=told)
-    if table is not None:
-        table.add_new()
+    with held_for("an archive", place.path):
+        place.remove_unlisted()
+        run_to_end(start, progress, goal=goal, again=_AGAIN, heard=told)
+        place.remove_unlisted()
+        if table is not None:
+            table.add_new()
 
 
 def _configs(admin: Admin, topic: str, progress: Progress) -> dict[str, str] | None:

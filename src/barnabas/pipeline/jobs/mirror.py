@@ -20,6 +20,7 @@ from barnabas.client.metadata import TopicInfo
 from barnabas.client.offsets import list_offsets
 from barnabas.errors import BarnabasError
 from barnabas.model import TopicPartition
+from barnabas.pipeline.held_directory import held_for
 from barnabas.pipeline.jobs.job_options import security_in
 from barnabas.pipeline.jobs.mirror_directory import MirrorDirectory, Mirrored
 from barnabas.pipeline.jobs.mirrored_groups import MAP_PREFIX, GroupTranslation
@@ -94,7 +95,8 @@ def mirror(
                 spark, source, target, names, place, map_topic, source_options, options, rows, every
             )
 
-        run_to_end(start, progress, goal=goal, again=_AGAIN, heard=told)
+        with held_for("a mirror", place.path):
+            run_to_end(start, progress, goal=goal, again=_AGAIN, heard=told)
         translation.translate(progress.say)
     return names
 

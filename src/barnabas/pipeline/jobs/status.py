@@ -42,13 +42,24 @@ class JobStatus:
     told: int
     reason: str | None = None
 
+    def state_at(self, now: int) -> str:
+        """Return its state: `died` where its process on this machine is gone, `silent` after half a minute.
+
+        Its last report says `running` in both cases: a job that is killed says nothing more.
+        """
+        if self.state != "running":
+            return self.state
+        host, _, process = self.process.rpartition(":")
+        if host == socket.gethostname() and process.isdigit() and not _lives(int(process)):
+            return "died"
+        return "silent" if now - self.told > _SILENT_S * 1000 else "running"
+
     def row(self, now: int) -> dict[str, Any]:
-        """For a table.  A job that runs and has said nothing for half a minute is silent."""
-        silent = self.state == "running" and now - self.told > _SILENT_S * 1000
+        """Return what a table shows."""
         return {
             "name": self.name,
             "job": self.job,
-            "state": "silent" if silent else self.state,
+            "state": self.state_at(now),
             "rows": self.rows,
             "lag": self.lag,
             "rows_per_s": round(self.rate),
@@ -56,6 +67,16 @@ class JobStatus:
             "process": self.process,
             "reason": self.reason,
         }
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # (it is somebody else's, and alive)
+    return True
 
 
 def now_ms() -> int:
@@ -167,9 +188,10 @@ def ask_to_stop(
     """Ask a job to stop after its micro-batch.  Raises BarnabasError for one that does not run."""
     with JobsTopic(bootstrap, security, timeout) as topic:
         job = {job.name: job for job in _jobs_in(topic)}.get(name)
-        if job is None or job.state != "running":
+        state = "" if job is None else job.state_at(now_ms())
+        if state not in ("running", "silent"):
             raise BarnabasError(
-                f"no job {name} runs" if job is None else f"the job {name} does not run: it is {job.state}",
-                next_step="`barnabas pipeline list` shows the jobs",
+                f"the job {name} does not run: it is {state}" if state else f"no job {name} runs",
+                next_step=f"`barnabas pipeline list -b {bootstrap}` shows the jobs",
             )
         topic.send(f"{_STOP}{name}", json.dumps({"asked": now_ms()}))

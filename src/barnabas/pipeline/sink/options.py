@@ -9,7 +9,7 @@ from typing import Any
 
 from barnabas.client.security.options import PLAINTEXT, Security
 from barnabas.errors import ConfigError
-from barnabas.pipeline.option_words import CLIENT_SETTINGS, SECURITY, OptionWords
+from barnabas.pipeline.option_words import CLIENT_SETTINGS, OF_KEYS, SECURITY, OptionWords
 from barnabas.pipeline.values.options import SINK_NAMES, ValueOptions
 
 __all__ = ["AT_LEAST_ONCE", "EXACTLY_ONCE", "NAMES", "REQUIRED", "SinkOptions"]
@@ -72,7 +72,9 @@ _REFUSED = {
     },
     "headers": "it is a column of the rows, as in Spark's own sink; read with includeHeaders=true it is there",
     "kafka.transactional.id": "each worker has one of its own, which begins with barnabas-sink-",
-    "kafka.key.serializer": "keys are binary or strings already",
+    **dict.fromkeys(
+        ("kafka.key.serializer", *OF_KEYS), "keys are binary or strings: write them so in the query"
+    ),
     "kafka.value.serializer": "values are binary or strings, or structs with valueFormat",
     "badRecords": "a row that cannot be written fails the query: filter it out before",
     "kafka.interceptor.classes": "there is no Java producer that they could hook into",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from pyspark.sql import types as spark
@@ -38,6 +39,7 @@ def struct_ddl(values: ValueOptions) -> str:
     if values.format in ("avro", CONFLUENT):
         return ddl_of(avro_struct(text))
     if not text.startswith("{"):
+        _check_columns(text)
         return f"struct<{text}>"
     try:
         type_ = spark.StructType.fromJson(json.loads(text))
@@ -47,6 +49,31 @@ def struct_ddl(values: ValueOptions) -> str:
             f"valueSchema is no schema in Spark's JSON: {type(error).__name__}",
             next_step="give what df.schema.json() prints, or DDL",
         ) from None
+
+
+_DDL = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|[<>(),:]|[^\s<>(),:`']+|.", re.DOTALL)
+"""Words of DDL: a quoted name, a comment, a sign, a bare word."""
+
+
+def _check_columns(text: str) -> None:
+    """Refuse DDL that is no list of columns: Spark would blame what stands around it.  Raises ConfigError."""
+    depth, column, columns = 0, list[str](), list[list[str]]()
+    for word in _DDL.findall(text):
+        depth += (word in "<(") - (word in ">)")
+        if depth < 0:
+            break
+        if word == "," and depth == 0:
+            columns.append(column)
+            column = []
+        elif not word.isspace() and word != ":":
+            column.append(word)
+    columns.append(column)
+    bad = next((words for words in columns if len(words) < 2), None)
+    if depth != 0 or bad is not None:
+        said = "its brackets do not match" if bad is None else f"{bad[0] if bad else 'nothing'} is no column"
+        raise ConfigError(
+            f"valueSchema={text[:200]}: {said}", next_step="give columns with their types: a INT, b STRING"
+        )
 
 
 def check_unchanged(values: ValueOptions, type_: spark.DataType) -> None:
