@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from barnabas.cli.main import main
+from barnabas.client.admin.admin import Admin
 from barnabas.errors import BarnabasError
 from barnabas.pipeline.jobs.jobs_topic import JobsTopic
 from barnabas.pipeline.jobs.progress import Progress
@@ -52,6 +55,43 @@ def test_a_job_whose_process_is_gone_has_died_and_one_elsewhere_is_silent_after_
     assert state(f"{here}:{gone.pid}") == "died"
     assert state(f"{here}:{os.getpid()}") == state(f"elsewhere:{gone.pid}") == "running"
     assert state(f"elsewhere:{gone.pid}", now - 30_001) == "silent"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "archive {here}/nope {new}",
+        "archive {gone}/{t} {new}",
+        "mirror {here}/nope {here} {new}",
+        "mirror {here}/{t} {gone} {new}",
+        "audit {here}/{t} {here}/nope",
+        "audit {gone}/{t} {new}",
+        "flights {here}/nope late {new}",
+    ],
+)
+def test_a_topic_or_an_address_that_is_not_there_is_told_before_spark_takes_its_time_to_start(
+    kafka: Cluster,
+    topic: str,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def started(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("barnabas.pipeline.session.session", started)
+    with Admin(kafka.bootstrap) as admin:
+        admin.create_topic(topic)
+    new = tmp_path / "new"
+    if "audit" in words:
+        new.mkdir()
+    words = words.format(here=kafka.bootstrap, gone="127.0.0.1:1", new=new, t=topic)
+    code = main(["pipeline", "run", *words.split()])
+    said = capsys.readouterr().err
+    assert code == (3 if "127.0.0.1:1" in words else 4), said
+    assert "cannot connect to 127.0.0.1:1" in said or "there is no topic nope" in said
+    assert "--bootstrap-server" not in said, "no job has that flag"
 
 
 def test_what_jobs_say_is_read_on_and_not_from_the_start_each_time() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import select
 import socket
@@ -17,6 +18,9 @@ import pytest
 from tests.pidfd import pidfd_open
 
 pytest.importorskip("pyspark")
+
+from barnabas.pipeline.worker_daemon import STREAM_PLANNER
+
 if sys.platform != "linux":
     pytest.skip("the end of another's process is seen on Linux only", allow_module_level=True)
 
@@ -108,3 +112,20 @@ def test_sparks_own_daemon_is_silent_where_our_code_has_planned(
     (Path(folder) / "pyspark_plans.py").write_text(PLANS.replace("{settles}", str(settles)))
     heard = said_after_a_closed_line("pyspark.daemon", folder, program="pyspark_plans")
     assert ("BrokenPipeError" in heard) == said and (said or heard == "")
+
+
+def test_the_planner_of_a_stream_that_was_stopped_ends_without_a_word_and_tells_all_else() -> None:
+    """As Spark runs it: a program of its own, which calls our code and then finds its line closed."""
+    program = """
+import importlib.machinery, sys
+sys.modules["__main__"].__spec__ = importlib.machinery.ModuleSpec({name!r}, None)
+from barnabas.pipeline.worker_heap import settle
+settle()
+raise {error}("planted")
+"""
+    for error, heard in (("BrokenPipeError", False), ("ValueError", True)):
+        text = program.format(name=STREAM_PLANNER, error=error)
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and ("planted" in done.stderr) == heard, done.stderr
+    spec = importlib.util.find_spec(STREAM_PLANNER)
+    assert spec is not None, "Spark has a program of that name"

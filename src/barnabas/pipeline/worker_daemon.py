@@ -4,6 +4,8 @@ Spark closes lines of workers that had nothing to do for a minute, and all at it
 costs less than TCP, the worker's last words then meet a closed line at once, and Spark's own daemon prints a
 traceback of BrokenPipeError for each.
 
+The worker that plans a stream prints such a traceback when its query is stopped in the middle of a question.
+
 `session()` gives this daemon to a local Spark (spark.python.daemon.module).  Workers that plan are always kept by
 Spark's own: there our code asks for silence when it is called (`worker_heap.settle`).
 """
@@ -13,12 +15,14 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from types import ModuleType
+from types import ModuleType, TracebackType
 
 from pyspark import daemon
 
-__all__ = ["keep_quiet", "main"]
+__all__ = ["STREAM_PLANNER", "end_quietly", "keep_quiet", "main"]
 
+STREAM_PLANNER = "pyspark.sql.streaming.python_streaming_source_runner"
+"""The program of Spark's that plans the micro-batches of one query."""
 _GONE = 1
 """What a worker returns that will not be used again."""
 
@@ -40,6 +44,18 @@ def keep_quiet(of: ModuleType) -> None:
             return _GONE
 
     vars(of)["worker"] = quiet
+
+
+def end_quietly() -> None:
+    """Let this process, a planner of a stream, end without a word when Spark has closed its line."""
+
+    def but_for_the_line(
+        kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        if not isinstance(error, BrokenPipeError):
+            sys.__excepthook__(kind, error, trace)
+
+    sys.excepthook = but_for_the_line
 
 
 def _but_for_the_line(ignored: sys.UnraisableHookArgs) -> None:

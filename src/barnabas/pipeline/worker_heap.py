@@ -43,10 +43,13 @@ _SPARKS_ARCHIVE = re.compile(r"(pyspark|py4j-[\w.]+-src)\.zip")
 
 def settle() -> None:
     """Call it in a task, or in a plan, once its modules are imported.  Does nothing outside of Spark's workers."""
+    program = sys.modules["__main__"]
+    name = getattr(program.__spec__, "name", None)
+    if name == worker_daemon.STREAM_PLANNER:
+        worker_daemon.end_quietly()
     if TaskContext.get() is None and _DAEMONS.isdisjoint(sys.orig_argv):
         return
-    program = sys.modules["__main__"]
-    if getattr(program.__spec__, "name", None) == daemon.__name__:
+    if name == daemon.__name__:
         worker_daemon.keep_quiet(program)
     _keep_directories()
     if (use := next(_uses)) > _USES_THAT_IMPORT:
