@@ -22,9 +22,9 @@ from barnabas.pipeline.archives.index import (
     write_index,
 )
 from barnabas.pipeline.archives.source import ArchiveReader, admit_files
-from barnabas.pipeline.held_directory import held_for
 from barnabas.pipeline.jobs.audit import Side, compare
 from barnabas.pipeline.jobs.checksums import Run, join_runs, run_of_row, runs_of
+from barnabas.pipeline.jobs.held_directory import held_for
 from barnabas.pipeline.jobs.progress import plain_failure
 from barnabas.pipeline.jobs.restored_topics import changes_needed
 

@@ -18,7 +18,7 @@ from barnabas.errors import KafkaError
 from barnabas.model import TopicPartition
 from barnabas.pipeline.archives.delta import DeltaLog
 from barnabas.pipeline.archives.directory import ArchiveDirectory, ArchivedTopic
-from barnabas.pipeline.held_directory import held_for
+from barnabas.pipeline.jobs.held_directory import held_for
 from barnabas.pipeline.jobs.job_options import security_in
 from barnabas.pipeline.jobs.progress import Progress, run_to_end
 from barnabas.pipeline.jobs.restored_topics import own_configs

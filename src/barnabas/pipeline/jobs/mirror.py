@@ -20,7 +20,7 @@ from barnabas.client.metadata import TopicInfo
 from barnabas.client.offsets import list_offsets
 from barnabas.errors import BarnabasError
 from barnabas.model import TopicPartition
-from barnabas.pipeline.held_directory import held_for
+from barnabas.pipeline.jobs.held_directory import held_for
 from barnabas.pipeline.jobs.job_options import security_in
 from barnabas.pipeline.jobs.mirror_directory import MirrorDirectory, Mirrored
 from barnabas.pipeline.jobs.mirrored_groups import MAP_PREFIX, GroupTranslation

@@ -18,7 +18,7 @@ from barnabas.errors import ConfigError
 from barnabas.pipeline.archives.directory import ArchiveDirectory
 from barnabas.pipeline.archives.index import grown_index, index_of, read_index, write_index
 from barnabas.pipeline.archives.source import ArchiveSource
-from barnabas.pipeline.held_directory import held_for
+from barnabas.pipeline.jobs.held_directory import held_for
 from barnabas.pipeline.jobs.job_options import security_in
 from barnabas.pipeline.jobs.progress import Progress, run_to_end
 from barnabas.pipeline.jobs.restored_topics import check_targets, prepare, write_targets
