@@ -19,7 +19,7 @@ from barnabas.server.observe.metrics import Metrics
 
 def served(work: Callable[[int], Awaitable[None]], metrics: Metrics, reason: str | None = None) -> None:
     async def whole() -> None:
-        server = HttpServer(bind(Endpoint("HTTP", "127.0.0.1", 0), 16), metrics, lambda: reason)
+        server = HttpServer(bind(Endpoint("HTTP", "127.0.0.1", 0)), metrics, lambda: reason)
         await server.start()
         try:
             await work(server.port)
@@ -215,7 +215,7 @@ def test_a_listener_that_is_none_is_refused(where: str) -> None:
 
 def test_where_other_machines_are_let_in_they_use_the_names_they_know() -> None:
     async def whole() -> None:
-        server = HttpServer(bind(Endpoint("HTTP", "0.0.0.0", 0), 16), Metrics(), lambda: None)
+        server = HttpServer(bind(Endpoint("HTTP", "0.0.0.0", 0)), Metrics(), lambda: None)
         await server.start()
         line, _ = await get(server.port, LIVE.replace(b"localhost", b"node1.example.org"))
         assert line.split()[1] == b"200"

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import logging
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.patience import PATIENCE_S
@@ -77,12 +81,88 @@ def test_a_taken_port_is_named_and_nothing_is_formatted(tmp_path: Path) -> None:
 )
 def test_an_address_that_cannot_be_bound_says_why(endpoint: Endpoint, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
-        bind(endpoint, 0)
+        bind(endpoint)
     assert caught.value.next_step
 
 
+def without_ipv6(family: int = socket.AF_INET, kind: int = socket.SOCK_STREAM) -> socket.socket:
+    """What `socket.socket` does on a kernel without IPv6."""
+    if family == socket.AF_INET6:
+        raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+    return REAL_SOCKET(family, kind)
+
+
+REAL_SOCKET = socket.socket
+
+
+def resolves_to(*addresses: str) -> Callable[..., list[Any]]:
+    """What `socket.getaddrinfo` does with such a file of hosts."""
+    family = {True: socket.AF_INET6, False: socket.AF_INET}
+
+    def found(host: str, port: int, *_: Any, **__: Any) -> list[Any]:
+        return [
+            (family[":" in a], socket.SOCK_STREAM, 6, "", (a, port, 0, 0) if ":" in a else (a, port))
+            for a in addresses
+        ]
+
+    return found
+
+
+def test_without_ipv6_an_empty_host_and_localhost_listen_on_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("barnabas.server.net.bind.socket.socket", without_ipv6)
+    monkeypatch.setattr(socket, "getaddrinfo", resolves_to("::1", "127.0.0.1"))
+    for host, address in (("", "0.0.0.0"), ("localhost", "127.0.0.1")):
+        (bound,) = bind(Endpoint("A", host, 0))
+        with bound:
+            assert bound.getsockname()[0] == address
+    with pytest.raises(ConfigError, match="::1 is no address of this machine"):
+        monkeypatch.setattr(socket, "getaddrinfo", resolves_to("::1"))
+        bind(Endpoint("A", "::1", 0))
+
+
+@pytest.mark.parametrize("addresses", [("127.0.0.2", "127.0.0.1"), ("192.0.2.1", "127.0.0.2", "127.0.0.1")])
+def test_a_name_of_several_addresses_listens_on_all_that_are_here_on_one_port(
+    monkeypatch: pytest.MonkeyPatch, addresses: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", resolves_to(*addresses))
+    bound = bind(Endpoint("A", "localhost", 0))
+    (port,) = {one.getsockname()[1] for one in bound}
+    with contextlib.ExitStack() as stack:
+        for one in bound:
+            stack.enter_context(one)
+        assert port and [one.getsockname()[0] for one in bound] == ["127.0.0.2", "127.0.0.1"]
+
+
+def test_where_one_address_of_a_name_is_taken_none_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", resolves_to("127.0.0.1", "127.0.0.2"))
+    with socket.socket() as other:
+        other.bind(("127.0.0.2", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"port {port} is taken"):
+            bind(Endpoint("A", "localhost", port))
+    with socket.socket() as again:
+        again.bind(("127.0.0.1", port))
+
+
+def test_a_node_serves_on_every_address_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", resolves_to("127.0.0.2", "127.0.0.1"))
+
+    async def scenario() -> None:
+        listeners = "PLAINTEXT://localhost:0,CONTROLLER://localhost:0"
+        async with Node(config(tmp_path, listeners=listeners)) as node:
+            for listener in node.listeners:
+                assert listener.is_loopback
+                for host in ("127.0.0.1", "127.0.0.2"):
+                    _, writer = await asyncio.open_connection(host, listener.endpoint.port)
+                    writer.close()
+
+    asyncio.run(scenario())
+
+
 def test_an_empty_host_listens_on_every_interface() -> None:
-    with bind(Endpoint("A", "", 0), 0) as bound:
+    (bound,) = bind(Endpoint("A", "", 0))
+    with bound:
         bound.listen()
         with socket.create_connection(("127.0.0.1", bound.getsockname()[1]), timeout=PATIENCE_S):
             pass

@@ -5,40 +5,105 @@ from __future__ import annotations
 
 import errno
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from ipaddress import ip_address
+from typing import Any, TypeAlias
 
 from barnabas.errors import ConfigError
 from barnabas.model import Endpoint
 
 __all__ = ["bind", "unpace"]
 
+_Address: TypeAlias = tuple[int, tuple[Any, ...]]
+"""A family, and an address in it."""
 
-def bind(endpoint: Endpoint, backlog: int) -> socket.socket:
-    """A socket bound to `endpoint` (not listening yet).  Raises ConfigError with the next step."""
-    host = endpoint.host or None
+_NOT_HERE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
+"""This machine has no such address, or no such family at all."""
+
+_FREE_PORT_TRIES = 20
+
+
+def bind(endpoint: Endpoint) -> list[socket.socket]:
+    """Return sockets bound to every address of `endpoint` on one port (not listening yet).
+
+    An empty host means all addresses: one socket for IPv6 and IPv4, or for IPv4 where there is no IPv6.  A name may
+    have several addresses, as `localhost` has ::1 and 127.0.0.1; those that are not this machine's are left out.
+    Raises ConfigError with the next step.
+    """
+    if not endpoint.host:
+        return _bind_first(
+            [(socket.AF_INET6, ("::", endpoint.port)), (socket.AF_INET, ("0.0.0.0", endpoint.port))], endpoint
+        )
     try:
-        found = socket.getaddrinfo(host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        found = socket.getaddrinfo(
+            endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
     except OSError as error:
         raise ConfigError(
             f"{endpoint}: the host name does not resolve ({error.strerror or error})",
             next_step="check listeners in the configuration",
         ) from error
-    found.sort(key=lambda item: item[0] != (socket.AF_INET6 if host is None else item[0]))
-    family, kind, protocol, _, address = found[0]
-    bound = socket.socket(family, kind, protocol)
+    addresses = list(dict.fromkeys((family, address) for family, _, _, _, address in found))
+    for _ in range(_FREE_PORT_TRIES):
+        try:
+            return _bind_each(addresses)
+        except OSError as error:
+            if endpoint.port or error.errno != errno.EADDRINUSE:
+                raise _cannot_bind(endpoint, error) from error
+            failed = error  # (the free port of the first address is another's at the next)
+    raise _cannot_bind(endpoint, failed)
+
+
+def _bind_first(addresses: Sequence[_Address], endpoint: Endpoint) -> list[socket.socket]:
+    """Return one socket at the first address of a family that this machine has.  Raises ConfigError."""
+    for place, (family, address) in enumerate(addresses):
+        try:
+            return [_bind_one(family, address)]
+        except OSError as error:
+            if error.errno not in _NOT_HERE or place + 1 == len(addresses):
+                raise _cannot_bind(endpoint, error) from error
+    raise AssertionError("there is no address")
+
+
+def _bind_each(addresses: Sequence[_Address]) -> list[socket.socket]:
+    """Return a socket for each address of this machine; where the port is 0, all get the port of the first.
+
+    Raises OSError where an address is taken, or this machine has none of them.
+    """
+    bound: list[socket.socket] = []
+    missing: OSError | None = None
+    for family, address in addresses:
+        port = address[1] or (bound[0].getsockname()[1] if bound else 0)
+        try:
+            bound.append(_bind_one(family, (address[0], port, *address[2:])))
+        except OSError as error:
+            if error.errno in _NOT_HERE:
+                missing = missing or error
+                continue
+            for one in bound:
+                one.close()
+            raise
+    if not bound:
+        assert missing is not None
+        raise missing
+    return bound
+
+
+def _bind_one(family: int, address: tuple[Any, ...]) -> socket.socket:
+    bound = socket.socket(family, socket.SOCK_STREAM)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # accepted sockets inherit it
-        if family == socket.AF_INET6 and host is None:
-            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address[0] != "::")
         bound.setblocking(False)
         bound.bind(address)
         if ip_address(str(address[0]).partition("%")[0]).is_loopback:
             unpace(bound)  # (inherited, which is better than later)
-    except OSError as error:
+    except OSError:
         bound.close()
-        raise _cannot_bind(endpoint, error) from error
+        raise
     return bound
 
 
@@ -65,7 +130,7 @@ def _cannot_bind(endpoint: Endpoint, error: OSError) -> ConfigError:
             f"{endpoint}: port {endpoint.port} needs privileges this process does not have",
             next_step="choose a port from 1024 on",
         )
-    if error.errno == errno.EADDRNOTAVAIL:
+    if error.errno in _NOT_HERE:
         return ConfigError(
             f"{endpoint}: {endpoint.host} is no address of this machine",
             next_step="listen on an address of this machine or on all (an empty host), "

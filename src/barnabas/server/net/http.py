@@ -9,7 +9,7 @@ There is no login.  The pages change nothing; whoever reaches the port reads nam
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -76,41 +76,44 @@ def is_own_address(host: bytes) -> bool:
 
 
 class HttpServer:
-    """Serves the pages on a bound socket: on one of the loopback only to who asks for this machine."""
+    """Serves the pages on bound sockets: on those of the loopback only to who asks for this machine."""
 
-    __slots__ = ("_is_loopback", "_metrics", "_not_ready", "_routes", "_server", "_socket", "_tasks")
+    __slots__ = ("_is_loopback", "_metrics", "_not_ready", "_routes", "_servers", "_sockets", "_tasks")
 
-    def __init__(self, bound: socket.socket, metrics: Metrics, not_ready: Callable[[], str | None]) -> None:
-        self._socket = bound
+    def __init__(
+        self, bound: Sequence[socket.socket], metrics: Metrics, not_ready: Callable[[], str | None]
+    ) -> None:
+        self._sockets = bound
         self._metrics = metrics
         self._not_ready = not_ready
         """Why this node is not ready, or None."""
-        self._is_loopback = ip_address(bound.getsockname()[0]).is_loopback
+        self._is_loopback = all(ip_address(one.getsockname()[0]).is_loopback for one in bound)
         self._routes: dict[bytes, Callable[[bytes], Page]] = {
             b"/metrics": self._show_metrics,
             b"/health/live": self._show_live,
             b"/health/ready": self._show_ready,
         }
         """All there is: what is not here is not served."""
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     @property
     def address(self) -> str:
         """`HOST:PORT` where it listens."""
-        host, port = self._socket.getsockname()[:2]
+        host, port = self._sockets[0].getsockname()[:2]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     @property
     def port(self) -> int:
-        return cast("int", self._socket.getsockname()[1])
+        return cast("int", self._sockets[0].getsockname()[1])
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._connected, sock=self._socket, limit=16384)
+        for bound in self._sockets:
+            self._servers.append(await asyncio.start_server(self._connected, sock=bound, limit=16384))
 
     async def stop(self) -> None:
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         for task in list(self._tasks):
             task.cancel()
 

@@ -55,13 +55,12 @@ class Listener:
     """
 
     __slots__ = (
-        "_bound_host",
         "_bytes_out",
         "_guard",
         "_network",
         "_on_lost",
-        "_server",
-        "_socket",
+        "_servers",
+        "_sockets",
         "advertised",
         "bytes_in",
         "connections",
@@ -90,12 +89,11 @@ class Listener:
         self.kind = kind
         self.advertised = advertised
         self.memory = network.controller_memory if kind == "C" else network.memory
-        self._socket = network.platform.bind(endpoint)
+        self._sockets = network.platform.bind(endpoint)
         self.tls: Door | None = None
         """What connections pass first, where the listener speaks TLS."""
-        self._server: asyncio.Server | None = None
-        self._bound_host, port = self._socket.getsockname()[:2]
-        self.endpoint = Endpoint(endpoint.listener, endpoint.host, port)
+        self._servers: list[asyncio.Server] = []
+        self.endpoint = Endpoint(endpoint.listener, endpoint.host, self._sockets[0].getsockname()[1])
         tag = f",listener={self.name}"
         metrics = network.runtime.metrics
         self.bytes_in = metrics.counter(
@@ -127,7 +125,8 @@ class Listener:
         for option, name in ((socket.SO_SNDBUF, "socket.send"), (socket.SO_RCVBUF, "socket.receive")):
             size = config.int(f"{name}.buffer.bytes")
             if size > 0:
-                self._socket.setsockopt(socket.SOL_SOCKET, option, size)
+                for bound in self._sockets:
+                    bound.setsockopt(socket.SOL_SOCKET, option, size)
 
         def make() -> Connection:
             return Connection(network, self, take, self.connections.next_id())
@@ -142,19 +141,17 @@ class Listener:
                 return enter()
             return Held(network.loop, self.connections, enter, wait, has_share)
 
-        self._server = await network.loop.create_server(
-            arrive,
-            sock=self._socket,
-            backlog=config.int("socket.listen.backlog.size"),
-        )
+        backlog = config.int("socket.listen.backlog.size")
+        for bound in self._sockets:
+            self._servers.append(await network.loop.create_server(arrive, sock=bound, backlog=backlog))
         events.emit(events.LISTENING, listener=str(self.endpoint))
 
     def stop_accepting(self) -> None:
         """Take no more connections; those that are open stay."""
-        if self._server is not None:
-            self._server.close()
-        else:
-            self._socket.close()
+        for server in self._servers:
+            server.close()
+        for bound in self._sockets[len(self._servers) :]:
+            bound.close()
 
     def opened(self, connection: Connection) -> None:
         """Called by a new connection."""
@@ -194,8 +191,8 @@ class Listener:
     @property
     def is_loopback(self) -> bool:
         """Whether nobody but this machine reaches it."""
-        host = str(self._bound_host)
-        return host.startswith("127.") or host == "::1"
+        hosts = [str(bound.getsockname()[0]) for bound in self._sockets]
+        return all(host.startswith("127.") or host == "::1" for host in hosts)
 
     def bytes_out(self) -> int:
         """Bytes sent through this listener."""

@@ -58,9 +58,9 @@ class Platform:
             reads_apart_s=self.reads_apart_s,
         )
 
-    def bind(self, endpoint: Endpoint) -> socket.socket:
-        """A socket bound to `endpoint` (not listening yet).  Raises ConfigError with the next step."""
-        return bind(endpoint, 0)
+    def bind(self, endpoint: Endpoint) -> list[socket.socket]:
+        """Sockets bound to `endpoint` (not listening yet).  Raises ConfigError with the next step."""
+        return bind(endpoint)
 
     def send_queue(
         self,

@@ -45,7 +45,7 @@ class AwaitingBootstrap:
     def __init__(self, config: Config, begin: Callable[[str | None], Awaitable[str]]) -> None:
         self._config = config
         self._begin = begin
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._asked = asyncio.Lock()
         self.done = asyncio.Event()
         """This node began a cluster."""
@@ -55,15 +55,15 @@ class AwaitingBootstrap:
 
     async def __aenter__(self) -> AwaitingBootstrap:
         endpoints = self._config.controller_listeners
-        if endpoints:
-            self._server = await asyncio.start_server(self._serve, sock=bind(endpoints[0], 16))
+        for bound in bind(endpoints[0]) if endpoints else ():
+            self._servers.append(await asyncio.start_server(self._serve, sock=bound))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError, TimeoutError, WireError):

@@ -214,9 +214,9 @@ class Node:
         if (where := config.optional_str("barnabas.http.listener")) is not None:
             from barnabas.server.net.http import HttpServer, http_endpoint
 
-            bound = bind(http_endpoint(where), 16)
+            bound = bind(http_endpoint(where))
             self._http = HttpServer(bound, network.runtime.metrics, self.not_ready)
-            self._undo.append(("HTTP", bound.close))
+            self._undo.extend(("HTTP", one.close) for one in bound)
 
     def _advertised(self, kind: str) -> tuple[Endpoint, ...]:
         """What other nodes and clients are told about the listeners of a kind."""

@@ -93,8 +93,8 @@ class VirtualPlatform(Platform):
     def monotonic(self) -> float:
         return self.loop.time()
 
-    def bind(self, endpoint: Endpoint) -> socket.socket:
-        return cast("socket.socket", BoundSocket(self.host, self.loop, endpoint))
+    def bind(self, endpoint: Endpoint) -> list[socket.socket]:
+        return [cast("socket.socket", BoundSocket(self.host, self.loop, endpoint))]
 
     def send_queue(
         self,
