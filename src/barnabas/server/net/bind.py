@@ -27,8 +27,8 @@ _FREE_PORT_TRIES = 20
 def bind(endpoint: Endpoint) -> list[socket.socket]:
     """Return sockets bound to every address of `endpoint` on one port (not listening yet).
 
-    An empty host means all addresses: one socket for IPv6 and IPv4, or for IPv4 where there is no IPv6.  A name may
-    have several addresses, as `localhost` has ::1 and 127.0.0.1; those that are not this machine's are left out.
+    An empty host means all addresses: one socket for IPv6 and IPv4, or for IPv4 where there is no IPv6.  A name
+    may have several, as `localhost` has ::1 and 127.0.0.1; those that are not this machine's are left out.
     Raises ConfigError with the next step.
     """
     if not endpoint.host:
