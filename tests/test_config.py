@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from barnabas.config import (
 from barnabas.errors import ConfigError
 from barnabas.model import Endpoint
 from barnabas.settings.table_access import STANDARD_AUTHORIZER
+from barnabas.settings.unused import _REMOVED, instead_of, known_to_kafka
 
 ROOT = Path(__file__).parent.parent
 
@@ -53,6 +55,57 @@ def test_a_setting_of_kafka_that_we_do_not_use_is_taken_with_a_warning() -> None
         "num.io.threads: known to Kafka, not used by this release",
         "sasl.jaas.config: known to Kafka, not used by this release",
     ]
+
+
+def test_all_settings_that_cannot_be_used_are_named_at_once_with_what_to_do() -> None:
+    given = {
+        "zookeeper.connect": "zk:2181",
+        "inter.broker.protocol.version": "3.9",
+        "cruise.control.metrics.reporter.bootstrap.servers": "127.0.0.1:9092",
+        "num.partition": "3",
+        "log.segment.bytes": "many",
+        "listener.name.clients.ssl.client.auth": "always",
+        "ssl.cipher.suites": "TLS_AES_128_GCM_SHA256",
+        "port": "9092",
+    }
+    with pytest.raises(ConfigError) as caught:
+        Config.load(given)
+    said, steps = caught.value.message, caught.value.next_step or ""
+    assert said.startswith("8 settings cannot be used: ") and all(name in said for name in given)
+    for step in (
+        "no ZooKeeper",
+        "features upgrade",
+        "no plug-in is loaded",
+        "did you mean num.partitions?",
+        "write listeners",
+    ):
+        assert step in steps
+    assert "controller.quorum.bootstrap.servers?" not in steps and "\n" not in said
+
+
+@pytest.mark.parametrize("name", (*_REMOVED, "zookeeper.session.timeout.ms", "password.encoder.secret"))
+def test_what_kafka_4_removed_is_refused_with_advice_and_is_no_setting_of_ours(name: str) -> None:
+    assert name not in SETTINGS and not known_to_kafka(name)
+    with pytest.raises(ConfigError, match="Kafka 4 has no such setting") as caught:
+        Config.load({name: "1"})
+    assert caught.value.next_step == f"{name}: {instead_of(name)}"
+    for named in re.findall(r"[a-z]+(?:\.[a-z]+){1,5}", str(instead_of(name))):
+        assert named in SETTINGS, f"the advice names {named}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "meant"),
+    [
+        ("ssl.endpoint.identification.algorithm", "HTTPS", "https"),
+        ("ssl.client.auth", "REQUIRED", "required"),
+        ("group.consumer.migration.policy", "Upgrade", "upgrade"),
+        ("group.coordinator.rebalance.protocols", "CLASSIC,Consumer", ("classic", "consumer")),
+    ],
+)
+def test_where_kafka_takes_large_and_small_letters_we_do(name: str, text: str, meant: object) -> None:
+    assert Config.load({name: text})[name] == meant
+    with pytest.raises(ConfigError):
+        Config.load({"log.message.timestamp.type": "createtime"})  # (Kafka does not)
 
 
 def test_a_setting_that_we_had_once_is_taken_with_a_warning_that_says_what_became_of_it() -> None:

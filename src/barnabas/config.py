@@ -7,7 +7,7 @@ nearest valid setting.  It reads no files and no environment; its caller, which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from barnabas.errors import ConfigError
@@ -127,11 +127,17 @@ class Config:
         """
         given = {name: str(value).strip() for name, value in (properties or {}).items()}
         values: dict[str, Value] = {name: row.ours for name, row in SETTINGS.items()}
+        problems: list[ConfigError] = []
         for name, text in given.items():
-            if (row := SETTINGS.get(name)) is not None:
-                values[name] = parse_value(row, text)
-            elif not per_listener({name: text}):
-                _check_unused(name, text, warn)
+            try:
+                if (row := SETTINGS.get(name)) is not None:
+                    values[name] = parse_value(row, text)
+                elif not per_listener({name: text}):
+                    _check_unused(name, text, warn)
+            except ConfigError as error:
+                problems.append(error)
+        if problems:
+            raise _all_of(problems)
         roles = cast("tuple[str, ...]", values["process.roles"])
         if "listeners" not in given:
             values["listeners"] = tuple(_LISTENER_DEFAULTS[role] for role in roles)
@@ -307,9 +313,20 @@ def validate_topic_overrides(overrides: Mapping[str, str | None]) -> None:
         raise ConfigError(f"min.compaction.lag.ms={low} is more than max.compaction.lag.ms={high}")
 
 
+def _all_of(problems: Sequence[ConfigError]) -> ConfigError:
+    """Return one error that names every problem, and every next step once."""
+    if len(problems) == 1:
+        return problems[0]
+    steps = dict.fromkeys(error.next_step for error in problems if error.next_step)
+    return ConfigError(
+        f"{len(problems)} settings cannot be used: {'; '.join(error.message for error in problems)}",
+        next_step="; ".join(steps) or "correct each of them: docs/configuration.md",
+    )
+
+
 def _check_unused(name: str, text: str, warn: Callable[[str], object] | None) -> None:
     from barnabas.settings.table_security import is_of_listener
-    from barnabas.settings.unused import REFUSED, RETIRED, known_to_kafka  # rarely needed
+    from barnabas.settings.unused import REFUSED, RETIRED, instead_of, known_to_kafka  # rarely needed
 
     if is_of_listener(name):
         return
@@ -317,12 +334,14 @@ def _check_unused(name: str, text: str, warn: Callable[[str], object] | None) ->
         if warn is not None:
             warn(f"{name}: not used any more: {became}")
         return
+    if (instead := instead_of(name)) is not None:
+        raise ConfigError(f"{name}: Kafka 4 has no such setting", next_step=f"{name}: {instead}")
     if not known_to_kafka(name):
         refuse_unknown(name, SETTINGS, "setting")
     if name in REFUSED and text not in REFUSED[name]:
         raise ConfigError(
             f"{name}={text} is not supported by this release, and ignoring it would not be safe",
-            next_step=f"remove {name} to start without it",
+            next_step=f"remove {name} to do without it",
         )
     if warn is not None:
         warn(f"{name}: known to Kafka, not used by this release")

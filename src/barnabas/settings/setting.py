@@ -35,6 +35,8 @@ class Setting(NamedTuple):
     """Topic settings: the node setting this one falls back on."""
     may_repeat: bool = False
     """Lists: may be empty, and may name the same twice (KIP-1161)."""
+    any_case: bool = False
+    """Choices: large and small letters are the same, as where Kafka takes both."""
 
 
 SETTINGS: dict[str, Setting] = {}
@@ -59,6 +61,7 @@ class _Add(Protocol):
         choices: tuple[str, ...] = (),
         update: Update = "read-only",
         may_repeat: bool = False,
+        any_case: bool = False,
     ) -> None: ...
 
 
@@ -78,10 +81,23 @@ def section(title: str) -> _Add:
         choices: tuple[str, ...] = (),
         update: Update = "read-only",
         may_repeat: bool = False,
+        any_case: bool = False,
     ) -> None:
         default: Value = kafka if ours is _SAME else ours  # type: ignore[assignment]  # one sentinel, never stored
         SETTINGS[name] = Setting(
-            name, kind, kafka, default, doc, why, low, high, choices, update, title, may_repeat=may_repeat
+            name,
+            kind,
+            kafka,
+            default,
+            doc,
+            why,
+            low,
+            high,
+            choices,
+            update,
+            title,
+            may_repeat=may_repeat,
+            any_case=any_case,
         )
 
     return add

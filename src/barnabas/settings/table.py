@@ -342,7 +342,7 @@ _s("group.max.size", "int", MAX_INT,
 _s("group.coordinator.rebalance.protocols", "list", ("classic", "consumer", "streams"),
    "Protocols of groups that this node serves, as far as it knows them. Without `consumer`, clients with"
    " `group.protocol=consumer` are refused.",
-   choices=("classic", "consumer", "share", "streams"))
+   choices=("classic", "consumer", "share", "streams"), any_case=True)
 _s("group.consumer.session.timeout.ms", "int", 45000,
    "How long a member of a group with `group.protocol=consumer` may be silent.", low=1, high=MAX_INT)
 _s("group.consumer.heartbeat.interval.ms", "int", 5000,
@@ -368,7 +368,7 @@ _s("group.consumer.migration.policy", "string", "bidirectional",
    "Whether a group with members changes its protocol: `upgrade` when a member with"
    " `group.protocol=consumer` joins a classic group, `downgrade` when the last such member leaves and classic"
    " ones stay, `bidirectional`, or `disabled`.",
-   choices=("bidirectional", "upgrade", "downgrade", "disabled"))
+   choices=("bidirectional", "upgrade", "downgrade", "disabled"), any_case=True)
 _s("group.consumer.assignment.interval.ms", "int", 1000,
    "Least time between two assignments of such a group.", low=0, high=MAX_INT)
 _s("group.consumer.regex.refresh.interval.ms", "int", 600000,

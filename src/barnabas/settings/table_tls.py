@@ -41,7 +41,8 @@ _s("ssl.truststore.certificates", "password", None,
    "The certificates themselves, in PEM, where there is no file.")
 _s("ssl.client.auth", "string", "none",
    "Whether clients show a certificate: `required`, `requested`, `none`. A listener with SASL takes it only from "
-   "`listener.name.NAME.ssl.client.auth`, as in Kafka.", choices=("required", "requested", "none"))
+   "`listener.name.NAME.ssl.client.auth`, as in Kafka.", choices=("required", "requested", "none"),
+   any_case=True)
 _s("ssl.principal.mapping.rules", "string", "DEFAULT",
    "Who a certificate is: rules `RULE:pattern/replacement/[LU]` and `DEFAULT` (the whole name), separated by "
    "commas; the first that fits is used.")
@@ -49,7 +50,7 @@ _s("ssl.enabled.protocols", "list", ("TLSv1.2", "TLSv1.3"),
    "Versions of TLS that are spoken.", choices=("TLSv1.2", "TLSv1.3"))
 _s("ssl.endpoint.identification.algorithm", "string", "https",
    "`https`: the certificate of another node has to name the host that this node dialled. Empty: it need not.",
-   choices=("https", ""))
+   choices=("https", ""), any_case=True)
 _s("ssl.allow.dn.changes", "boolean", False,
    "Whether a changed certificate of this node may have another name than the one before.")
 _s("ssl.allow.san.changes", "boolean", False,

@@ -29,6 +29,8 @@ __all__ = [
 ]
 
 _BOUNDS = {"short": (-(2**15), 2**15 - 1), "int": (-(2**31), MAX_INT), "long": (-(2**63), MAX_LONG)}
+_NEAR = 0.8
+"""How alike a mistyped word is to what was meant; below this a guess is wrong advice more often than right."""
 _WORDS = {"short": "a whole number", "int": "a whole number", "long": "a whole number", "double": "a number"}
 
 
@@ -77,7 +79,7 @@ def _parse_list(row: Setting, text: str) -> tuple[str, ...]:
 
 def _chosen(row: Setting, text: str) -> str:
     for choice in row.choices:
-        if text == choice:
+        if text == choice or (row.any_case and text.lower() == choice.lower()):
             return choice
     hint = _nearest(text, row.choices)
     raise ConfigError(
@@ -90,7 +92,7 @@ def _nearest(name: str, known: Mapping[str, object] | tuple[str, ...]) -> str | 
     from difflib import get_close_matches  # only when somebody mistyped
 
     lowered = {candidate.lower(): candidate for candidate in known}
-    found = get_close_matches(name.lower().replace("_", ".").replace("-", "."), lowered, n=1, cutoff=0.6)
+    found = get_close_matches(name.lower().replace("_", ".").replace("-", "."), lowered, n=1, cutoff=_NEAR)
     return lowered[found[0]] if found else None
 
 
@@ -116,7 +118,9 @@ def refuse_unknown(name: str, known: Mapping[str, object], what: str) -> NoRetur
     nearest = _nearest(name, known)
     raise ConfigError(
         f"unknown {what}: {name}" + (f" (nearest: {nearest})" if nearest else ""),
-        next_step=f"did you mean {nearest}?" if nearest else "docs/configuration.md lists every setting",
+        next_step=f"did you mean {nearest}?"
+        if nearest
+        else f"remove {name} (no plug-in is loaded); docs/configuration.md lists every setting",
     )
 
 

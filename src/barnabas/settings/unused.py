@@ -7,7 +7,7 @@ are given that file, such as `quorum add-controller`.
 
 from __future__ import annotations
 
-__all__ = ["REFUSED", "RETIRED", "TOPIC_SETTINGS_NOT_USED", "known_to_kafka"]
+__all__ = ["REFUSED", "RETIRED", "TOPIC_SETTINGS_NOT_USED", "instead_of", "known_to_kafka"]
 
 _FAMILIES = (
     "ssl.",
@@ -79,6 +79,32 @@ RETIRED: dict[str, str] = {
 }
 """Settings that an earlier release of ours had, and what became of them."""
 
+_NO_ZOOKEEPER = "remove it: there is no ZooKeeper"
+_REMOVED = {
+    "inter.broker.protocol.version": "remove it: `barnabas features upgrade` sets the level of the whole cluster",
+    "log.message.format.version": "remove it: records are always written in the newest format",
+    "log.message.downconversion.enable": "remove it: records are never converted to an older format",
+    "log.message.timestamp.difference.max.ms": "write log.message.timestamp.before.max.ms and "
+    "log.message.timestamp.after.max.ms",
+    "broker.id.generation.enable": _NO_ZOOKEEPER,
+    "reserved.broker.max.id": _NO_ZOOKEEPER,
+    "control.plane.listener.name": "remove it: controllers have controller.listener.names",
+    "delegation.token.master.key": "write delegation.token.secret.key",
+    "offsets.commit.required.acks": "remove it: commits are always acknowledged by all in-sync replicas",
+    "group.coordinator.new.enable": "remove it: there is one group coordinator",
+    "auto.include.jmx.reporter": "remove it: barnabas.http.listener serves metrics",
+    "quota.producer.default": "remove it: `barnabas quotas` sets limits",
+    "quota.consumer.default": "remove it: `barnabas quotas` sets limits",
+    "port": "write listeners",
+    "host.name": "write listeners",
+    "advertised.port": "write advertised.listeners",
+    "advertised.host.name": "write advertised.listeners",
+}
+_REMOVED_FAMILIES = {
+    "zookeeper.": _NO_ZOOKEEPER,
+    "password.encoder.": "remove it: it served passwords in ZooKeeper",
+}
+
 TOPIC_SETTINGS_NOT_USED: dict[str, tuple[str, ...]] = {
     "errors.deadletterqueue.group.enable": ("false",),
     "remote.copy.lag.bytes": ("-1",),
@@ -86,6 +112,12 @@ TOPIC_SETTINGS_NOT_USED: dict[str, tuple[str, ...]] = {
     "remote.storage.enable": ("false",),
 }
 """Topic setting -> the values that ask for nothing; any other value is refused rather than ignored."""
+
+
+def instead_of(name: str) -> str | None:
+    """Return what to do about a setting that Kafka had and removed; None: it had none of this name."""
+    families = (advice for family, advice in _REMOVED_FAMILIES.items() if name.startswith(family))
+    return _REMOVED.get(name) or next(families, None)
 
 
 def known_to_kafka(name: str) -> bool:
