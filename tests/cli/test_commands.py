@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
+import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from tests.cli.shell import Shell, typed
 
 from barnabas import Producer
 from barnabas.cli.main import main
+from barnabas.cli.topics import _describe
 from barnabas.testing import Cluster
 
 
@@ -39,6 +43,8 @@ def test_a_topic_from_its_making_to_its_end(shell: Shell) -> None:
         "        1       1      0         1    1    -               -         0       0",
         "        2       1      0         1    1    -               -         0       0",
     ]
+    assert shell("topics delete cli-life not-there") == 4
+    assert shell("topics describe cli-life") == 0, "all of them are there, or none is deleted"
     assert shell("topics delete cli-life") == 0
     assert shell.out == "Deleted topic cli-life.\n"
     assert shell("topics describe cli-life") == 4
@@ -46,6 +52,46 @@ def test_a_topic_from_its_making_to_its_end(shell: Shell) -> None:
         "error: there is no topic cli-life (UNKNOWN_TOPIC_OR_PARTITION)\n"
         "  next: see what there is with `barnabas topics list`, or `barnabas topics create cli-life`\n"
     )
+
+
+def test_several_topics_are_described_and_partitions_that_miss_a_replica(shell: Shell) -> None:
+    assert shell("topics create cli-one cli-two") == 0
+    assert shell("topics describe cli-one cli-two") == 0
+    heads = [line for line in shell.out.splitlines() if line.startswith("topic ")]
+    assert [head.split()[1] for head in heads] == ["cli-one", "cli-two"]
+    assert [topic["name"] for topic in shell.document("topics describe cli-one cli-two")["topics"]] == [
+        "cli-one",
+        "cli-two",
+    ]
+    assert shell("topics describe --under-replicated") == 0
+    assert shell.out == "Every partition has all its replicas in sync.\n"
+    assert shell.document("topics describe --under-replicated")["under-replicated"] == []
+
+
+def test_a_partition_that_misses_a_replica_is_named_with_the_replica(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    whole = SimpleNamespace(partition=0, leader=1, replicas=[1, 2, 3], isr=[3, 1, 2])
+    behind = SimpleNamespace(partition=1, leader=2, replicas=[2, 3, 1], isr=[2])
+    topic = SimpleNamespace(name="orders", partitions={0: whole, 1: behind})
+    admin = SimpleNamespace(topics=lambda internal: [topic])
+    _describe(admin, argparse.Namespace(topics=[], under_replicated=True, json=False))
+    assert capsys.readouterr().out.splitlines() == [
+        "TOPIC   PARTITION  LEADER  REPLICAS  ISR  MISSING",
+        "orders          1       2  2,3,1       2  1,3",
+    ]
+
+
+@pytest.mark.parametrize(("answer", "there"), [(b"yes\n", False), (b"no\n", True), (b"", True)])
+def test_a_topic_is_deleted_on_a_terminal_only_after_yes(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, answer: bytes, there: bool
+) -> None:
+    assert shell("topics create cli-asked --if-not-exists") == 0
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True, readline=answer.decode))
+    assert shell("topics delete cli-asked") == (130 if there else 0)
+    assert "Delete cli-asked with all records of 1 partition? It cannot be undone [yes/no]" in shell.err
+    assert shell("topics describe cli-asked") == (0 if there else 4)
+    assert shell("topics delete cli-asked --yes") == (0 if there else 4)
 
 
 def test_a_dry_run_makes_nothing(shell: Shell) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from barnabas.client.balance import balanced, copies
+from barnabas.client.balance import balanced, copies, vacated
 from barnabas.errors import ConfigError
 from barnabas.model import TopicPartition
 
@@ -53,6 +53,28 @@ def test_a_broker_that_goes_is_left_empty_and_only_its_replicas_are_copied() -> 
     plan = balanced(current, dict.fromkeys([2, 3, 4]))
     assert is_even(after(current, plan), [2, 3, 4])
     assert copies(current, plan) == held[1]
+
+
+def test_of_a_broker_that_is_drained_only_what_it_carries_is_copied_whatever_the_others_carry() -> None:
+    current = spread(60, [1, 2, 3])
+    held, _ = counts(current)
+    plan = vacated(current, dict.fromkeys([2, 3, 4, 5]))
+    assert (
+        copies(current, plan)
+        == held[1]
+        == 60
+        < copies(current, balanced(current, dict.fromkeys([2, 3, 4, 5])))
+    )
+    now, _ = counts(after(current, plan))
+    assert now[1] == 0 and now[4] == now[5] == 30, "the copies go to the brokers that have fewest"
+    assert vacated(spread(60, [2, 3], replicas=2), dict.fromkeys([2, 3, 4])) == {}, (
+        "an empty broker is no reason"
+    )
+
+
+def test_a_drained_brokers_replicas_go_to_other_racks_than_those_of_the_rest() -> None:
+    plan = vacated({TopicPartition("t", 0): (1, 2)}, {2: "a", 3: "a", 4: "b"})
+    assert plan == {TopicPartition("t", 0): [4, 2]}
 
 
 def test_a_broker_that_is_away_keeps_what_it_has_and_gets_nothing() -> None:

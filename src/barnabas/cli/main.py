@@ -247,12 +247,9 @@ def report(error: Exception, noun: str = "") -> int:
 
 
 def _unknown(word: str) -> int:
-    import difflib
+    from barnabas.cli.typed.nearest import meant
 
-    near = [noun for noun in NOUNS if noun.startswith(word)] or difflib.get_close_matches(word, NOUNS, 2, 0.6)
+    hint = meant("barnabas", word, NOUNS) or "run `barnabas --help`"
     print(f"error: there is no command `barnabas {word}`", file=sys.stderr)
-    hint = (
-        f"did you mean {' or '.join(f'`barnabas {n}`' for n in near)}?" if near else "run `barnabas --help`"
-    )
     print(f"  next: {hint}", file=sys.stderr)
     return 2

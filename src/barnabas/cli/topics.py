@@ -2,6 +2,7 @@
 
 barnabas topics list                                 all topics
 barnabas topics describe orders                      partitions, leaders, replicas, first and last offsets
+barnabas topics describe --under-replicated          partitions that miss a replica, of all topics
 barnabas topics create orders --partitions 6 --config retention.ms=3600000
 barnabas topics grow orders --partitions 12          more partitions (keys then map elsewhere)
 barnabas topics delete orders                        with all its records
@@ -14,11 +15,13 @@ barnabas topics elect-leaders orders                 first replicas lead again
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 from barnabas.cli.controllers import security_of
 from barnabas.cli.moves import add_plan_flags, carry_out, ids_of, placed, read_plan, show_moves
 from barnabas.cli.output import add_cluster_flags, print_document, print_rows, show
+from barnabas.cli.typed.confirm import confirm
 from barnabas.errors import ConfigError
 from barnabas.model import TopicPartition
 
@@ -32,8 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     lists = verbs.add_parser("list", help="all topics: barnabas topics list")
     lists.add_argument("--internal", action="store_true", help="also the brokers' own topics")
-    describe = verbs.add_parser("describe", help="one topic: barnabas topics describe orders")
-    describe.add_argument("topic")
+    describe = verbs.add_parser("describe", help="one or several: barnabas topics describe orders")
+    describe.add_argument("topics", nargs="*", metavar="topic", help="default with --under-replicated: all")
+    describe.add_argument(
+        "--under-replicated", action="store_true", help="only partitions that miss an in-sync replica"
+    )
     create = verbs.add_parser("create", help="make topics: barnabas topics create orders --partitions 6")
     create.add_argument("topics", nargs="+", metavar="topic")
     create.add_argument("--partitions", type=int, default=-1, help="how many (default: the brokers' own)")
@@ -46,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     grow.add_argument("--partitions", type=int, required=True, help="how many in all")
     delete = verbs.add_parser("delete", help="remove topics: barnabas topics delete orders")
     delete.add_argument("topics", nargs="+", metavar="topic")
+    delete.add_argument("--yes", action="store_true", help="do not ask (it asks on a terminal only)")
     for verb in (lists, describe, create, grow, delete, _reassign_flags(verbs), _elect_flags(verbs)):
         add_cluster_flags(verb)
 
@@ -120,7 +127,47 @@ def _list(admin: Any, args: argparse.Namespace) -> None:
 
 
 def _describe(admin: Any, args: argparse.Namespace) -> None:
-    topic = admin.describe_topic(args.topic)
+    if args.under_replicated:
+        _describe_under_replicated(admin, args)
+        return
+    if not args.topics:
+        raise ConfigError("say which topics", next_step="name them, or see `barnabas topics list`")
+    found = [_described(admin, topic) for topic in [admin.describe_topic(name) for name in args.topics]]
+    if args.json:
+        several = {"topics": found} if len(found) > 1 else {"topic": found[0]}
+        print_document("topic", several)
+        return
+    for topic in found:
+        print(f"topic {topic['name']}  id {topic['id']}  settings {_settings_text(topic['configs'])}")
+        rows = [{name: _shown(value) for name, value in row.items()} for row in topic["partitions"]]
+        show(args, "topic", rows, list(rows[0]))
+
+
+def _describe_under_replicated(admin: Any, args: argparse.Namespace) -> None:
+    topics = [admin.describe_topic(name) for name in args.topics] or admin.topics(internal=True)
+    rows = [
+        {
+            "topic": topic.name,
+            "partition": p.partition,
+            "leader": p.leader,
+            "replicas": list(p.replicas),
+            "isr": list(p.isr),
+            "missing": sorted(set(p.replicas) - set(p.isr)),
+        }
+        for topic in topics
+        for p in topic.partitions.values()
+        if len(p.isr) < len(p.replicas)
+    ]
+    if args.json:
+        print_document("topics.under-replicated", {"under-replicated": rows})
+    elif rows:
+        shown = [{name: _shown(value) for name, value in row.items()} for row in rows]
+        show(args, "topics.under-replicated", shown, list(shown[0]))
+    else:
+        print("Every partition has all its replicas in sync.")
+
+
+def _described(admin: Any, topic: Any) -> dict[str, Any]:
     led = [p.partition for p in topic.partitions.values() if p.leader >= 0]
     first = admin.offsets(topic.name, "earliest", led) if led else {}
     last = admin.offsets(topic.name, "latest", led) if led else {}
@@ -140,26 +187,7 @@ def _describe(admin: Any, args: argparse.Namespace) -> None:
         }
         for p in topic.partitions.values()
     ]
-    if args.json:
-        content = {"name": topic.name, "id": str(topic.id), "configs": settings, "partitions": rows}
-        print_document("topic", {"topic": content})
-        return
-    print(f"topic {topic.name}  id {topic.id}  settings {_settings_text(settings)}")
-    for row in rows:
-        sets = ("replicas", "isr", "elr", "last_known_elr")
-        row.update({name: _numbers(row[name]) if row[name] else None for name in sets})
-    columns = [
-        "partition",
-        "leader",
-        "epoch",
-        "replicas",
-        "isr",
-        "elr",
-        "last_known_elr",
-        "earliest",
-        "latest",
-    ]
-    show(args, "topic", rows, columns)
+    return {"name": topic.name, "id": str(topic.id), "configs": settings, "partitions": rows}
 
 
 def _create(admin: Any, args: argparse.Namespace) -> None:
@@ -206,6 +234,11 @@ def _grow(admin: Any, args: argparse.Namespace) -> None:
 
 
 def _delete(admin: Any, args: argparse.Namespace) -> None:
+    found = [admin.describe_topic(name) for name in args.topics]  # (all are there, or none is deleted)
+    if sys.stdin.isatty() and not args.yes:
+        count = sum(len(topic.partitions) for topic in found)
+        parts = f"{count} {'partition' if count == 1 else 'partitions'}"
+        confirm(f"Delete {', '.join(args.topics)} with all records of {parts}?")
     for name in args.topics:
         admin.delete_topic(name)
         if not args.json:
@@ -293,8 +326,9 @@ def _elect(admin: Any, args: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _numbers(numbers: list[int]) -> str:
-    return ",".join(str(number) for number in numbers)
+def _shown(value: Any) -> Any:
+    """Return what a table shows: numbers with commas, nothing for an empty list."""
+    return (",".join(map(str, value)) or None) if isinstance(value, list | tuple) else value
 
 
 def _settings_text(settings: dict[str, str | None]) -> str:

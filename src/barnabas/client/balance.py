@@ -1,6 +1,7 @@
 """Which partitions have to move so that brokers that come get their share, and those that go are left empty.
 
     plan = balanced({TopicPartition("orders", 0): (1, 2, 3), ...}, {1: None, 2: None, 3: None, 4: None})
+    plan = vacated({TopicPartition("orders", 0): (1, 2, 3), ...}, {1: None, 2: None, 4: None})
 
 Brokers that are away for a while (`away`) keep what they have and get nothing: their replicas are not lost,
 and copying them elsewhere is what nobody asked for.
@@ -19,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from barnabas.errors import ConfigError
 from barnabas.model import NodeId, TopicPartition
 
-__all__ = ["balanced", "copies"]
+__all__ = ["balanced", "copies", "vacated"]
 
 
 def balanced(
@@ -35,23 +36,29 @@ def balanced(
     `hosts` fail together; one that is not in it has a host for itself.  Raises ConfigError when a
     partition has more replicas than there are brokers for.
     """
-    away = away or {}
-    for where, replicas in current.items():
-        if len([broker for broker in replicas if broker not in away]) > len(brokers):
-            raise ConfigError(
-                f"{where.topic}-{where.partition} has {len(replicas)} replicas, "
-                f"that is more than {len(brokers)} brokers",
-                next_step="name more brokers, or give the topic fewer replicas first",
-            )
-    spread = _Spread(current, brokers, away, hosts or {})
+    spread = _Spread(current, brokers, away or {}, hosts or {})
     spread.leave_others()
     spread.part_hosts()
     spread.even_out()
     spread.even_out_by_others()
     spread.even_out_leaders()
-    return {
-        where: replicas for where, replicas in spread.replicas.items() if list(current[where]) != replicas
-    }
+    return spread.changes()
+
+
+def vacated(
+    current: Mapping[TopicPartition, Sequence[NodeId]],
+    brokers: Mapping[NodeId, str | None],
+    away: Mapping[NodeId, str | None] | None = None,
+    *,
+    hosts: Mapping[NodeId, str] | None = None,
+) -> dict[TopicPartition, list[NodeId]]:
+    """Move only what is on brokers that are neither here nor `away`, each replica to the broker with fewest.
+
+    Arguments, result and errors are those of `balanced`, which also evens out what the others carry.
+    """
+    spread = _Spread(current, brokers, away or {}, hosts or {})
+    spread.leave_others()
+    return spread.changes()
 
 
 def copies(
@@ -71,6 +78,13 @@ class _Spread:
         away: Mapping[NodeId, str | None],
         hosts: Mapping[NodeId, str],
     ) -> None:
+        for where, replicas in current.items():
+            if len([broker for broker in replicas if broker not in away]) > len(brokers):
+                raise ConfigError(
+                    f"{where.topic}-{where.partition} has {len(replicas)} replicas, "
+                    f"that is more than {len(brokers)} brokers",
+                    next_step="name more brokers, or give the topic fewer replicas first",
+                )
         self.hosts = {broker: hosts.get(broker, str(broker)) for broker in (*away, *brokers)}
         self.racks = {broker: rack or "" for broker, rack in {**away, **brokers}.items()}
         self.away = away
@@ -82,6 +96,14 @@ class _Spread:
             for broker in replicas:
                 if broker in self.held:
                     self.held[broker].add(where)
+
+    def changes(self) -> dict[TopicPartition, list[NodeId]]:
+        """Return the partitions whose replicas, or their order, are others now."""
+        return {
+            where: replicas
+            for where, replicas in self.replicas.items()
+            if list(self.current[where]) != replicas
+        }
 
     def leave_others(self) -> None:
         """Move replicas from brokers that are neither ours nor away to the broker that has least."""

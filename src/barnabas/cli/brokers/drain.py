@@ -44,7 +44,7 @@ def drain(admin: Admin, args: argparse.Namespace) -> int:
     look = Placement.of(admin)
     if broker not in look.brokers and not look.named_by(broker):
         raise look.unknown(broker)
-    plan = look.spread_over(_others(look, broker), leaving=[broker])
+    plan = look.moved_off(broker)
     look.check_room(plan)
     voter = None if args.keep_voter else _check_voter(admin, broker)
     if args.dry_run:
@@ -57,7 +57,7 @@ def drain(admin: Admin, args: argparse.Namespace) -> int:
     code = moved = 0
     for _ in range(ROUNDS):
         look = Placement.of(admin)
-        plan = look.spread_over(_others(look, broker), leaving=[broker])
+        plan = look.moved_off(broker)
         if not plan and not any(broker in (*m.removing, *m.replicas) for m in admin.moves()):
             break
         moved += len(plan)
@@ -83,16 +83,6 @@ def drain(admin: Admin, args: argparse.Namespace) -> int:
     elif not code:
         print(f"Not done yet: `{again} --wait` goes on and says when it may be stopped.")
     return code or (1 if args.wait and not empty else 0)
-
-
-def _others(look: Placement, broker: NodeId) -> list[NodeId]:
-    others = [one for one in look.targets() if one != broker]
-    if not others:
-        raise ConfigError(
-            f"no other broker than {broker} may take replicas",
-            next_step="start another one, or lift a cordon with `barnabas brokers add ID`",
-        )
-    return others
 
 
 def _check_voter(admin: Admin, broker: NodeId) -> QuorumReplica | None:

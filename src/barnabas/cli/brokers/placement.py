@@ -8,7 +8,7 @@ print(look.cost(plan).text())
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.cli.moves import ids, placed
@@ -106,13 +106,33 @@ class Placement:
         """
         from barnabas.client.balance import balanced
 
+        return self._planned(balanced, brokers, leaving)
+
+    def moved_off(self, broker: NodeId) -> Plan:
+        """A plan that moves what one broker carries to the others that may take replicas, and nothing else.
+
+        Raises ConfigError when there is no other, or too few for the replicas of a partition.
+        """
+        from barnabas.client.balance import vacated
+
+        others = [one for one in self.targets() if one != broker]
+        if not others:
+            raise ConfigError(
+                f"no other broker than {broker} may take replicas",
+                next_step="start another one, or lift a cordon with `barnabas brokers add ID`",
+            )
+        return self._planned(vacated, others, [broker])
+
+    def _planned(
+        self, planner: Callable[..., Plan], brokers: Iterable[NodeId], leaving: Collection[NodeId]
+    ) -> Plan:
         racks = {one: broker.rack for one, broker in self.brokers.items()}
         hosts = {one: broker.host for one, broker in self.brokers.items()}
         into = {one: racks.get(one) for one in brokers}
         carrying = {one for replicas in self.replicas.values() for one in replicas}
         away = {one: racks.get(one) for one in sorted(carrying - into.keys() - set(leaving))}
         try:
-            return balanced(self.replicas, into, away, hosts=hosts)
+            return planner(self.replicas, into, away, hosts=hosts)
         except ConfigError as error:
             if cordoned := sorted(self.cordoned - set(leaving)):
                 named = " ".join(map(str, cordoned))

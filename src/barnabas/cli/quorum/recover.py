@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.exits import Exit
 from barnabas.cli.output import print_document, print_rows, show
+from barnabas.cli.typed.confirm import confirm
 from barnabas.errors import ConfigError, KafkaError
 
 if TYPE_CHECKING:
@@ -209,9 +210,7 @@ def _confirm(plan: RecoveryPlan, found: Sequence[Found]) -> None:
     print("\n".join(plan_lines(plan, found, executed=False)), file=sys.stderr)
     if not sys.stdin.isatty():
         raise ConfigError("nobody is there to confirm this", next_step="say --yes")
-    print(f"Write this to controller {plan.host.id}'s log? It cannot be undone [yes/no] ", file=sys.stderr)
-    if sys.stdin.readline().strip() != "yes":
-        raise KeyboardInterrupt
+    confirm(f"Write this to controller {plan.host.id}'s log?")
 
 
 def _show(found: Sequence[Found]) -> None:

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from barnabas.cli.typed.nearest import meant
+
 __all__ = ["Parser", "with_flags_last"]
 
 _WITH_VALUE = ("--bootstrap-server", "--bootstrap-controller", "--timeout", "-b", "-C")
@@ -70,10 +72,7 @@ class Parser(argparse.ArgumentParser):
         wrong = re.search(r"invalid choice: \'?([^\' ]*)\'? \(choose from (.*)\)$", message)
         if wrong is not None:
             word, choices = wrong[1], re.findall(r"[^\', ]+", wrong[2])
-            near = difflib.get_close_matches(word, choices, 2, 0.5)
-            near = [one for one in choices if word and one.startswith(word)][:2] or near
-            hint = " or ".join(f"`{one}`" for one in near)
-            return f"`{self.prog}` has no {word!r}", f"did you mean {hint}?" if near else help_
+            return f"`{self.prog}` has no {word!r}", meant(self.prog, word, choices) or help_
         unknown = message.removeprefix("unrecognized arguments: ")
         if unknown != message:
             flag = unknown.split()[0].partition("=")[0]
