@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.server.promql_labels import MismatchError, labels_of
 from tools.metrics_page import families, page, scraped
 
 from barnabas.server.observe.exposition import Names, exposition
@@ -54,6 +55,44 @@ def test_dashboard_and_alerts_use_names_that_are_there(file: str, scrape: str) -
     there = families(scrape).keys() | NOT_AT_REST
     used = {SUFFIXES.sub("", name) for name in NAME.findall(text)} - {"barnabas"}
     assert len(used) > 10 and used <= there
+
+
+def expressions() -> list[str]:
+    """All of the dashboard and of the alert rules."""
+    board = json.loads((DOCS / "monitoring" / "dashboard.json").read_text())
+    rules = (DOCS / "monitoring" / "alerts.yml").read_text()
+    return [t["expr"] for p in board["panels"] for t in p["targets"]] + re.findall(r'expr: "(.*)"', rules)
+
+
+def test_no_expression_is_empty_because_the_labels_of_its_two_sides_differ(scrape: str) -> None:
+    targets = frozenset({"job", "instance"})
+    labels = {"up": targets} | {
+        sample.name: targets | sample.labels.keys()
+        for family in text_string_to_metric_families(scrape)
+        for sample in family.samples
+    }
+    labels |= {name: targets | {"request"} for name in NOT_AT_REST}
+    assert len(expressions()) > 40
+    for expression in expressions():
+        labels_of(expression, labels)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ('max(a{job=~"x"}) - a', "differ"),
+        ("sum by (job) (a) / sum by (job, instance) (a)", "differ"),
+        ("max(a) - on (job) group_right () a", "has no"),
+        ("a - on (job) sum by (job) (a)", "several series"),
+        ("rate(b[5m]) > a", "differ"),
+    ],
+)
+def test_an_expression_whose_sides_never_meet_is_found(wrong: str, why: str) -> None:
+    metrics = {"a": frozenset({"job", "instance"}), "b": frozenset({"job", "topic"})}
+    with pytest.raises(MismatchError, match=why):
+        labels_of(wrong, metrics)
+    assert labels_of("max(a) - on () group_right () a", metrics) == {"job", "instance"}
+    assert labels_of("sum by (topic) (rate(b[5m])) * 100 > 5 % 2", metrics) == {"topic"}
 
 
 def test_prometheus_takes_the_alert_rules() -> None:
