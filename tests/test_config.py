@@ -108,6 +108,27 @@ def test_where_kafka_takes_large_and_small_letters_we_do(name: str, text: str, m
         Config.load({"log.message.timestamp.type": "createtime"})  # (Kafka does not)
 
 
+def test_what_the_metadata_say_of_a_node_holds_but_for_what_it_cannot_have_and_each_of_these_is_named() -> (
+    None
+):
+    config = Config.load({"log.dirs": "/d"})
+    stored = {
+        "listeners": "PLAINTEXT://127.0.0.1:1",
+        "listener.name.clients.ssl.keystore.location": "/k",
+        "log.retention.ms": "5",
+        "log.cleaner.threads": "none",
+        "max.connections.per.ip.overrides": "nobody:1",
+        "barnabas.quorum.note": "x",
+        "log.segment.bytes": "2000000",
+    }
+    now, refused = config.with_stored(stored)
+    assert now.given == config.given | {"log.retention.ms": "5", "log.segment.bytes": "2000000"}
+    invalid = {"log.cleaner.threads", "max.connections.per.ip.overrides"}
+    assert refused.keys() == invalid | {"listeners", "listener.name.clients.ssl.keystore.location"}
+    assert all(name in refused[name] for name in invalid)
+    assert config.with_stored({}) == (config, {})
+
+
 def test_a_setting_that_we_had_once_is_taken_with_a_warning_that_says_what_became_of_it() -> None:
     warnings: list[str] = []
     Config.load({"barnabas.produce.check.records": "false"}, warn=warnings.append)

@@ -43,6 +43,7 @@ __all__ = [
     "config_table_markdown",
     "format_value",
     "limits_by_host",
+    "needs_start",
     "parse_properties",
     "parse_value",
     "validate_topic_overrides",
@@ -197,6 +198,28 @@ class Config:
         """Another configuration that differs from this one in `changes`."""
         return Config.load({**self.given, **changes})
 
+    def with_stored(self, stored: Mapping[str, str]) -> tuple[Config, dict[str, str]]:
+        """Return this configuration with what the cluster's metadata say of the node, and why some is left out.
+
+        Settings that need a start, and those that are invalid alone or together with the ones before them, are
+        left out; names of no setting are of no interest.
+        """
+        taken: dict[str, str] = {}
+        refused: dict[str, str] = {}
+        for name, text in stored.items():
+            if needs_start(name):
+                refused[name] = "it holds only where the node's own properties have it"
+                continue
+            if name not in SETTINGS:
+                continue
+            try:
+                self.with_changes({**taken, name: text})
+            except ConfigError as error:
+                refused[name] = error.message
+            else:
+                taken[name] = text
+        return (self.with_changes(taken) if taken else self), refused
+
     def topic_default(self, name: str) -> Value:
         """What a topic has for `name` when it says nothing itself."""
         if name == "retention.ms":
@@ -345,6 +368,12 @@ def _check_unused(name: str, text: str, warn: Callable[[str], object] | None) ->
         )
     if warn is not None:
         warn(f"{name}: known to Kafka, not used by this release")
+
+
+def needs_start(name: str) -> bool:
+    """Return whether a node takes this setting from its own properties alone, when it starts."""
+    row = SETTINGS.get(name)
+    return name.startswith("listener.name.") if row is None else row.update == "read-only"
 
 
 def _check_together(config: Config) -> None:

@@ -30,6 +30,12 @@ def test_every_change_bumps_the_generation(node: Node) -> None:
         seen.add(node.broker.generation)
 
 
+def test_how_long_producers_are_remembered_can_be_changed_while_a_broker_runs(node: Node) -> None:
+    node.broker.reconfigure(node.config.with_changes({"producer.id.expiration.ms": "60000"}))
+    node.create("later")
+    assert {log.producers.expiration_ms for log in node.broker.logs.all_logs()} == {60_000}
+
+
 def test_a_topic_created_again_is_another_topic(node: Node) -> None:
     node.append(batch("old"))
     old = node.topic_id("t")

@@ -201,6 +201,32 @@ def test_a_change_that_cannot_be_is_refused(
     assert cluster.offset == offset
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["listeners", "listener.security.protocol.map", "node.id", "listener.name.clients.ssl.client.auth"],
+)
+def test_a_setting_that_needs_a_start_is_refused_with_what_to_do_and_what_is_stored_can_be_removed(
+    cluster: Cluster, name: str
+) -> None:
+    request = IncrementalAlterConfigsRequest(resources=[resource(BROKER, "1", (name, SET, "x"))])
+    [row] = cluster.answer(IncrementalAlterConfigsResponse, request).responses
+    assert row.error_code == ErrorCode.INVALID_REQUEST
+    assert name in str(row.error_message) and "restart" in str(row.error_message)
+    cluster.append([ConfigRecord(resource_type=BROKER, resource_name="1", name=name, value="x")])
+    assert alter(cluster, BROKER, "1", (name, DELETE, None)) == 0
+    assert name not in cluster.image.broker_config(1)
+
+
+def test_a_stored_setting_that_has_no_effect_is_not_shown_as_in_force(cluster: Cluster) -> None:
+    stored = ConfigRecord(
+        resource_type=BROKER, resource_name="1", name="listeners", value="PLAINTEXT://127.0.0.1:1"
+    )
+    before = only(describe(cluster, BROKER, "1", "listeners"))
+    cluster.append([stored])
+    after = only(describe(cluster, BROKER, "1", "listeners"))
+    assert after == before and after.read_only
+
+
 def test_a_resource_twice_in_a_request_is_refused(cluster: Cluster) -> None:
     twice = [resource(TOPIC, "flights", ("retention.ms", SET, "5"))] * 2
     answer = cluster.answer(IncrementalAlterConfigsResponse, IncrementalAlterConfigsRequest(resources=twice))

@@ -33,7 +33,7 @@ _s("broker.rack", "string", None,
 _s("listeners", "list", ("PLAINTEXT://:9092",),
    "Addresses to listen on, as `NAME://host:port`. An empty host means every interface; port 0 takes a "
    "free one.",
-   ours=("PLAINTEXT://127.0.0.1:9092", "CONTROLLER://127.0.0.1:9093"), update="per-broker",
+   ours=("PLAINTEXT://127.0.0.1:9092", "CONTROLLER://127.0.0.1:9093"),
    why="only this machine reaches it until you choose another address")
 _s("advertised.listeners", "list", None,
    "Addresses that clients are told. Without it each client is told the address it dialled, so a node "
@@ -51,7 +51,7 @@ _s("listener.security.protocol.map", "list",
    ours=(
        "SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT",
        "CONTROLLER:PLAINTEXT",
-   ), update="per-broker",
+   ),
    why="names our default controller listener")
 
 _s = section("Connections and memory")

@@ -138,6 +138,7 @@ class HostedPartitions:
         self.config = config
         self.generation += 1
         self.space.configure(config)
+        self.logs.forget_producers_after(config.int("producer.id.expiration.ms"))
         self._configure_quotas(config)
         self._cordon(config)
         for topic in self.topics.values():

@@ -17,6 +17,7 @@ from barnabas.config import (
     Config,
     Setting,
     format_value,
+    needs_start,
     parse_value,
     validate_topic_overrides,
 )
@@ -255,11 +256,16 @@ def _check_broker_setting(view: View, broker: str, name: str, value: str | None)
             )
         if value is None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} of all brokers cannot be removed")
+    if needs_start(name):
+        if value is None:
+            return  # (it was stored by a controller of another kind, and has no effect)
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"{name} cannot be changed while a broker runs: change it in the broker's properties, then restart it",
+        )
     row = SETTINGS.get(name)
     if row is None:
         return  # as in Kafka: a plugin may know it
-    if row.update == "read-only":
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} cannot be changed while a broker runs")
     if row.update == "per-broker" and not broker:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is set per broker")
     if value is not None:

@@ -12,7 +12,15 @@ from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from barnabas.config import SETTINGS, TOPIC_SETTINGS, Config, Setting, format_value, parse_value
+from barnabas.config import (
+    SETTINGS,
+    TOPIC_SETTINGS,
+    Config,
+    Setting,
+    format_value,
+    needs_start,
+    parse_value,
+)
 from barnabas.controller.decisions.resource_settings import parsed_setting
 from barnabas.controller.decisions.topic_names import is_valid
 from barnabas.controller.image import (
@@ -202,11 +210,15 @@ def _first_default(names: tuple[str, ...]) -> tuple[str, Value] | None:
 def _node_origins(
     image: MetadataImage, config: Config, name: str, node_id: NodeId | None
 ) -> Iterator[Origin]:
-    """Where a node setting is given, the one in force first; the default comes last if it has one."""
-    if node_id is not None and (value := image.broker_config(node_id).get(name)) is not None:
-        yield Origin(name, value, Source.DYNAMIC_BROKER)
-    if (value := image.cluster_config().get(name)) is not None:
-        yield Origin(name, value, Source.DYNAMIC_DEFAULT)
+    """Where a node setting is given, the one in force first; the default comes last if it has one.
+
+    What the metadata say of a setting that needs a start is not in force, and not shown.
+    """
+    if not needs_start(name):
+        if node_id is not None and (value := image.broker_config(node_id).get(name)) is not None:
+            yield Origin(name, value, Source.DYNAMIC_BROKER)
+        if (value := image.cluster_config().get(name)) is not None:
+            yield Origin(name, value, Source.DYNAMIC_DEFAULT)
     if config.is_given(name):
         yield Origin(name, format_value(config[name]), Source.STATIC)
     if (default := SETTINGS[name].ours) is not None:
@@ -219,7 +231,7 @@ def _broker_entries(image: MetadataImage, config: Config, node_id: NodeId) -> It
         origins = list(_node_origins(image, config, name, node_id))
         if not origins:
             origins = [Origin(name, format_value(config[name]), Source.DEFAULT)]
-        yield row, origins, row.update == "read-only"
+        yield row, origins, needs_start(name)
     for name in sorted({*image.broker_config(node_id), *image.cluster_config()} - set(SETTINGS)):
         value = image.broker_config(node_id).get(name)
         source = Source.DYNAMIC_DEFAULT if value is None else Source.DYNAMIC_BROKER

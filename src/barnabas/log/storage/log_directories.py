@@ -172,6 +172,13 @@ class LogDirectories:
             if directory.offline is None:
                 yield from list(directory.logs.values())
 
+    def forget_producers_after(self, expiration_ms: int) -> None:
+        """Have every log, and those made later, forget a producer that was silent for so long (ms)."""
+        for directory in self.directories:
+            directory.expiration_ms = expiration_ms
+        for log in self.all_logs():
+            log.producers.expiration_ms = expiration_ms
+
     def cordon(self, paths: Sequence[str]) -> list[str]:
         """These directories, and no others, take no new logs ("*": none does).  Returns those not ours."""
         named = {os.path.abspath(path) for path in paths if path != "*"}

@@ -58,7 +58,6 @@ class LogDirectory:
         "_checkpoints",
         "_config_for",
         "_deleted",
-        "_expiration_ms",
         "_lock",
         "_renamed",
         "_retired",
@@ -66,6 +65,7 @@ class LogDirectory:
         "cordoned",
         "directory_id",
         "disk",
+        "expiration_ms",
         "full",
         "futures",
         "logs",
@@ -108,7 +108,7 @@ class LogDirectory:
         """Names of `-stray` directories: left alone."""
         self._lock = lock
         self._config_for = config_for
-        self._expiration_ms = expiration_ms
+        self.expiration_ms = expiration_ms
         self._checkpoints = Checkpoints(disk, path)
         self._deleted: list[tuple[float, str]] = []
         self._retired: dict[str, Log] = {}
@@ -206,7 +206,7 @@ class LogDirectory:
                     first=starts.get(key, NO_OFFSET),
                     high_watermark=watermarks.get(key),
                     cleaned=cleaned.get(key, 0 if known_cleaned else MAX_OFFSET),
-                    expiration_ms=self._expiration_ms,
+                    expiration_ms=self.expiration_ms,
                 )
                 openings.append(Opening(name, steps, clean=clean))
         try:
@@ -269,7 +269,7 @@ class LogDirectory:
         self._guarded(partial(self._checkpoints.forget, topic_partition, self._all()))
         config = self._config_for(topic_partition.topic)
         self.making += 1
-        return Making(self.disk, self.path, name, topic_partition, topic_id, config, now, self._expiration_ms)
+        return Making(self.disk, self.path, name, topic_partition, topic_id, config, now, self.expiration_ms)
 
     def take(self, making: Making, now: Now) -> Log:
         """The log that was made is one of this directory's.  Raises StorageError."""

@@ -9,7 +9,7 @@ from barnabas.broker.groups.coordinator import Groups
 from barnabas.broker.replicas.broker import Broker
 from barnabas.broker.transactions.coordinator import Transactions
 from barnabas.broker.transactions.state import Transaction
-from barnabas.config import SETTINGS, Config
+from barnabas.config import Config
 from barnabas.controller.feature_levels import METADATA_VERSION
 from barnabas.controller.image import RESOURCE_BROKER, BrokerEndpoint, ImageDelta
 from barnabas.controller.versions import CORDONED
@@ -72,6 +72,8 @@ class BrokerPart:
         self._applier = applier
         self._home = home
         self._reconfigured = reconfigured
+        self._refused: dict[str, str] = {}
+        """Settings in the metadata that were told of as unusable, with the reason."""
         self._registered = False
         self._following = False
         if unknown := home.logs.cordon(config.list("cordoned.log.dirs")):
@@ -209,14 +211,20 @@ class BrokerPart:
     def _reconfigure(self) -> None:
         """Take over the settings that were changed at run time, for all brokers or for this one."""
         runtime, image = self._runtime, self._quorum.image
-        changes = {**image.cluster_config(), **image.broker_config(runtime.node_id)}
-        known = {name: v for name, v in changes.items() if name in SETTINGS}
-        if known or runtime.config is not self._given:
-            try:
-                runtime.config = self._given.with_changes(known)
-            except ConfigError as error:  # set by an older or newer controller
-                events.emit(events.SETTING_REFUSED, error=error)
-                return
+        own = image.broker_config(runtime.node_id)
+        config, refused = self._given.with_stored({**image.cluster_config(), **own})
+        for name, reason in refused.items():
+            if self._refused.get(name) != reason:
+                of = runtime.node_id if name in own else "''"
+                events.emit(
+                    events.SETTING_REFUSED,
+                    setting=name,
+                    reason=reason,
+                    next=f"barnabas configs reset broker {of} {name}",
+                )
+        self._refused = refused
+        if config is not self._given or runtime.config is not self._given:
+            runtime.config = config
             before = self._cordoned()
             self.broker.reconfigure(runtime.config)
             if self._cordoned() != before:
