@@ -37,7 +37,7 @@ def scratch_directory(prefix: str) -> tuple[str, int]:
 
 def hold(directory: str) -> int:
     """Return a descriptor that holds the directory while it is open.  Raises OSError where another one does."""
-    import fcntl  # (not on Windows, where this module is imported before it is said that nodes do not run there)
+    import fcntl  # (Windows has none, and imports this module before it is said that nodes do not run there)
 
     held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:

@@ -19,7 +19,7 @@ BELOW = {
     "settings": WORDS,
     "ports": WORDS,
     "version": set(),
-    "interpreter": set(),
+    "interpreter": WORDS,
     "scratch": set(),
     "wire": OPEN,
     "log": OPEN | {"wire"},

@@ -125,6 +125,9 @@ _DRAWS = frozenset(("start", "demo", "drill", "simulate", "pipeline"))
 """They draw on a terminal by themselves, and show their own words."""
 
 
+_STARTS_NODES = frozenset(("start", "demo", "drill"))
+
+
 def overview() -> str:
     """`print(overview())`: what `barnabas --help` shows."""
     lines = [
@@ -228,11 +231,21 @@ def _run(noun: str, arguments: list[str]) -> int:
     from barnabas.errors import BarnabasError
 
     try:
+        if noun in _STARTS_NODES:
+            from barnabas.interpreter import check_posix
+
+            check_posix()
         return int(module.run(parsed) or 0)
     except BrokenPipeError:
         raise
     except (BarnabasError, OSError) as error:
         return report(error, noun)
+    except ModuleNotFoundError as error:
+        from barnabas.interpreter import POSIX_MODULES, needs_posix
+
+        if error.name not in POSIX_MODULES:
+            raise
+        return report(needs_posix(), noun)
 
 
 def report(error: Exception, noun: str = "") -> int:

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import BarnabasError
-from barnabas.interpreter import python_words
+from barnabas.interpreter import check_posix, python_words
 from barnabas.scratch import scratch_directory
 from barnabas.testing.logins import CLIENTS, NODES, client_settings, node_settings
 from barnabas.testing.node import READY_SECONDS, Node
@@ -41,7 +41,7 @@ class Cluster:
     run makes such a directory.)  The first node has the number `first`, which is its node.id.  `users` are names
     and passwords: nobody else is let in, and `kafka.login("ada")` returns what a client logs in with.  `security`
     is how this object itself logs in, where your own listeners ask for it (Kafka's option names).
-    Raises ValueError for arguments that contradict each other.
+    Raises ValueError for arguments that contradict each other, BarnabasError where nodes cannot run.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class Cluster:
         security: Mapping[str, str] | None = None,
         users: Mapping[str, str] | None = None,
     ) -> None:
+        check_posix()
         if nodes < 1:
             raise ValueError(f"a cluster has one node or more, not {nodes}")
         self.settings = dict(settings or {})
