@@ -76,7 +76,9 @@ MISTAKES = [
     Mistake(CONTROLLERS + "reassign --target 4 --cancel", "one of the two"),
     Mistake(CONTROLLERS + "remove-controller", "--controller-id"),
     Mistake(CONTROLLERS + "remove-controler -i 2", "remove-controler"),
-    Mistake("brokers unregister 2 -b {broker}", "broker 2 runs and would register again"),
+    Mistake(
+        "brokers unregister 2 -b {broker}", "broker 2 runs, and would stay out until it is started again"
+    ),
 ]
 
 STARTS = [

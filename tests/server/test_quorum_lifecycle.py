@@ -231,21 +231,41 @@ def test_it_reports_at_once_when_somebody_waits_for_what_it_has_replayed() -> No
     run(story)
 
 
-def test_an_epoch_that_went_stale_is_answered_by_registering_anew() -> None:
+def stale_from(answers: Answers, number: int) -> None:
+    """From this heartbeat on the controller does not know the broker's epoch: somebody unregistered it."""
+    usual = answers.on_heartbeat
+
+    def asked(request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        if len(answers.heartbeats) >= number:
+            return BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+        return usual(request)
+
+    answers.on_heartbeat = asked
+
+
+def test_a_broker_that_was_unregistered_stays_out_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         answers = Answers()
-        usual = answers.on_heartbeat
-
-        def stale_once(asked: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
-            if len(answers.heartbeats) == 2:
-                return BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
-            return usual(asked)
-
-        answers.on_heartbeat = stale_once
+        stale_from(answers, 2)
         broker = lifecycle(answers, heartbeat_interval=0.001)
         await broker.register()
         await broker.unfence()
-        await until(lambda: len(answers.registrations) == 2 and not broker.fenced)
-        broker.abandon()
+        await until(lambda: broker.fenced)
+        await broker.leave(patience=60.0)  # nobody has to let it go
+        assert len(answers.registrations) == 1 and len(answers.heartbeats) == 2
+        said = [record.fields for record in caplog.records if record.event == "broker.out"]  # type: ignore[attr-defined]
+        assert len(said) == 1 and "restart" in said[0]["next"]
+
+    run(story)
+
+
+def test_a_broker_that_is_unregistered_while_it_starts_does_not_wait_for_ever() -> None:
+    async def story() -> None:
+        answers = Answers()
+        stale_from(answers, 1)
+        broker = lifecycle(answers, heartbeat_interval=0.001)
+        await broker.register()
+        with pytest.raises(BarnabasError, match="unregistered while it started"):
+            await broker.unfence()
 
     run(story)

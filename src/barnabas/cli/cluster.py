@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from barnabas.cli.brokers.unregister import add_unregister_flags, unregister
 from barnabas.cli.controllers import add_flags, bootstrap_of, security_of
 from barnabas.cli.moves import add_plan_flags, carry_out, ids, placed
 from barnabas.cli.output import print_document, show
@@ -39,14 +40,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     endpoints.add_argument(
         "--include-fenced-brokers", action="store_true", help="also brokers that do not serve now"
     )
-    unregister = verbs.add_parser("unregister", help="forget a broker that will not come back")
-    unregister.add_argument("--id", "-i", type=int, required=True, metavar="ID", help="its node.id")
+    forget = verbs.add_parser("unregister", help="forget a broker that is stopped and will not come back")
+    forget.add_argument("--id", "-i", type=int, required=True, metavar="ID", help="its node.id")
+    add_unregister_flags(forget)
     come = verbs.add_parser("add-brokers", help="give brokers that run their share of the partitions")
     go = verbs.add_parser("remove-brokers", help="move all partitions away from brokers")
     for verb in (come, go):
         verb.add_argument("ids", nargs="+", type=int, metavar="ID", help="node.id")
         add_plan_flags(verb)
-    for verb in (ident, brokers, endpoints, unregister, come, go):
+    for verb in (ident, brokers, endpoints, forget, come, go):
         add_flags(verb)
 
 
@@ -57,20 +59,8 @@ def run(args: argparse.Namespace) -> int:
     listing = args.verb in ("list-endpoints", "endpoints")
     with Admin(bootstrap_of(args), timeout=args.timeout, security=security_of(args)) as admin:
         if args.verb == "unregister":
-            from barnabas.client.admin.quorum import unregister_broker
-
-            # A controller serves no Metadata: at one, as with Kafka's tool, nothing is said of replicas.
-            before = {} if args.bootstrap_controller else placed(admin)
-            named = [tp for tp, replicas in before.items() if args.id in replicas]
-            unregister_broker(admin.cluster, args.id)
-            if args.json:
-                print_document("cluster.unregistered", {"broker": args.id})
-            else:
-                print(f"Broker {args.id} is no longer registered.")
-                if named:
-                    print(f"  {len(named)} partitions still name it as a replica and have one copy fewer.")
-                    print(f"  next: `barnabas brokers drain {args.id} --wait` copies them to other brokers")
-            return 0
+            at_controller = bool(args.bootstrap_controller)
+            return unregister(admin, args, "cluster.unregistered", at_controller=at_controller)
         if args.verb in ("add-brokers", "remove-brokers"):
             return _move(admin, args)
         fenced = args.verb == "brokers" or (listing and args.include_fenced_brokers)

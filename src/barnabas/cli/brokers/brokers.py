@@ -13,14 +13,15 @@ A drained broker is cordoned (KIP-1066): it gets no new replicas until `barnabas
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.brokers.drain import CORDON, drain
 from barnabas.cli.brokers.placement import Placement, size_text
 from barnabas.cli.brokers.rebalance import add_move_flags, carry_out, request_timeout
+from barnabas.cli.brokers.unregister import add_unregister_flags, unregister
 from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, print_document, show
-from barnabas.errors import ConfigError, ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from barnabas.client.admin.admin import Admin
@@ -49,13 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--keep-voter", action="store_true", help="a combined node stays a voter of the quorum"
         )
         add_move_flags(verb)
-    unregister = verbs.add_parser("unregister", help="forget a broker that is stopped and carries nothing")
-    unregister.add_argument("id", type=int, metavar="ID", help="its node.id")
-    unregister.add_argument(
-        "--force", action="store_true", help="although replicas name it: those copies are given up for good"
-    )
-    unregister.add_argument("--dry-run", action="store_true", help="only say what would be done")
-    add_cluster_flags(unregister)
+    forget = verbs.add_parser("unregister", help="forget a broker that is stopped and carries nothing")
+    forget.add_argument("id", type=int, metavar="ID", help="its node.id")
+    add_unregister_flags(forget)
+    add_cluster_flags(forget)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -69,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
             "add": _add,
             "drain": drain,
             "remove": drain,
-            "unregister": _unregister,
+            "unregister": partial(unregister, document="brokers.unregistered"),
         }
         return int(verbs[args.verb](admin, args) or 0)
 
@@ -166,42 +164,3 @@ def _add(admin: Admin, args: argparse.Namespace) -> int:
         print(f"{word} the cordon of broker {', '.join(map(str, cordoned))}.")
     again = f"barnabas brokers add {' '.join(map(str, args.ids))}"
     return carry_out(admin, args, look, plan, again=again)
-
-
-def _unregister(admin: Admin, args: argparse.Namespace) -> int:
-    look = Placement.of(admin)
-    if args.id not in look.brokers:
-        raise look.unknown(args.id)
-    if args.id not in look.fenced:
-        raise ConfigError(
-            f"broker {args.id} runs and would register again",
-            next_step=f"`barnabas brokers drain {args.id} --wait`, stop it, then unregister it",
-        )
-    named = look.named_by(args.id)
-    if named and not args.force:
-        first = ", ".join(f"{tp.topic}-{tp.partition}" for tp in named[:3])
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            f"{len(named)} {'partition names' if len(named) == 1 else 'partitions name'} broker {args.id} "
-            f"as a replica ({first}{', ...' if len(named) > 3 else ''})",
-            next_step=f"`barnabas brokers drain {args.id} --wait` copies them to others from those in sync; "
-            "--force forgets the broker all the same, and those copies with it",
-        )
-    if not args.dry_run:
-        from barnabas.client.admin.quorum import unregister_broker
-
-        unregister_broker(admin.cluster, args.id)
-    voter = any(replica.id == args.id for replica in admin.quorum().voters)
-    if args.json:
-        content = {"broker": args.id, "replicas": len(named), "voter": voter, "dry_run": args.dry_run}
-        print_document("brokers.unregistered", content)
-        return 0
-    print(f"Broker {args.id} {'would no longer be' if args.dry_run else 'is no longer'} registered.")
-    if named:
-        print(f"  {len(named)} partitions still name it and have one copy fewer.")
-        print("  next: `barnabas rebalance run` does not move them; `barnabas brokers drain` does")
-    if voter:
-        print(
-            f"  It is still a voter of the quorum; next: `barnabas quorum remove-controller -i {args.id} ...`"
-        )
-    return 0

@@ -40,6 +40,11 @@ FENCED = events.register("broker.fenced", logging.WARNING, "the controller fence
 SILENT = events.register(
     "broker.heartbeat-failed", logging.WARNING, "the controller did not accept a heartbeat"
 )
+OUT = events.register(
+    "broker.out",
+    logging.WARNING,
+    "the cluster does not know this run of the broker any more, which stays out: it was unregistered",
+)
 LEFT = events.register("broker.left", logging.INFO, "the controller lets this broker stop")
 
 _RETRY_S = 0.05
@@ -102,7 +107,9 @@ class LifecycleSettings(NamedTuple):
 
 
 class BrokerLifecycle:
-    """Registers once, then reports until `leave`.
+    """Registers once, then reports until `leave`, or until the controller knows it no more.
+
+    A broker that somebody unregistered stays out, as with Apache Kafka: only another start registers again.
 
     `submit` carries a request to the active controller; `metadata_offset` is how far this broker has
     replayed the metadata log.
@@ -137,6 +144,7 @@ class BrokerLifecycle:
         self._may_stop = False
         self._failures = 0
         self._outdated = False
+        self._out = False
         self._standing_down = False
         self._cordoned = cordoned
         self._on_registered = on_registered
@@ -206,11 +214,15 @@ class BrokerLifecycle:
     async def unfence(self) -> None:
         """Ask to be unfenced and wait until it is so; from then on heartbeats go out by themselves.
 
-        Call it once the listeners are open and the logs are loaded.
+        Call it once the listeners are open and the logs are loaded.  Raises BarnabasError when this broker is
+        unregistered before.
         """
         self.state = LifecycleState.RECOVERY
         self._reporter = asyncio.get_running_loop().create_task(self._report(), name="broker-heartbeats")
         while self.fenced:
+            if self._out:
+                why = f"broker {self.settings.broker_id} was unregistered while it started"
+                raise BarnabasError(why, next_step="start it again, if it is wanted", fatal=True)
             self._changed.clear()
             await self._changed.wait()
 
@@ -256,6 +268,8 @@ class BrokerLifecycle:
         It goes out before the next report, as the same life, so that nothing else changes (KIP-858).
         """
         image = delta.image
+        if self.settings.broker_id not in image.brokers:
+            self._outdated = False  # unregistered before it went out: nothing registers it again
         if METADATA_VERSION not in delta.features or image.feature(METADATA_VERSION) < DIRECTORIES:
             return
         broker = image.brokers.get(self.settings.broker_id)
@@ -302,7 +316,8 @@ class BrokerLifecycle:
                     events.emit(SILENT, error=error)
                 self._failures += 1
                 if error.code == ErrorCode.STALE_BROKER_EPOCH:
-                    await self._register_again()
+                    self._known_no_more()
+                    return
             else:
                 self._failures = 0
                 self.reported.update(offline)
@@ -325,12 +340,14 @@ class BrokerLifecycle:
         quick = self.fenced or self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN
         return _QUICK_REPORT_S if quick else usual
 
-    async def _register_again(self) -> None:
-        try:
-            self.epoch = await self._register_once()
-            self.fenced = True
-        except KafkaError as error:
-            events.emit(SILENT, error=error)
+    def _known_no_more(self) -> None:
+        """Stay out: the epoch of a registration is over for good, and who ended it did so on purpose."""
+        self._out = self.fenced = True
+        next_step = (
+            f"stop it, or restart it to register again; barnabas brokers describe {self.settings.broker_id}"
+        )
+        events.emit(OUT, broker=self.settings.broker_id, epoch=self.epoch, next=next_step)
+        self._changed.set()
 
     async def _refresh_registration(self) -> None:
         try:
