@@ -44,6 +44,7 @@ from barnabas.raft.entries import (
     VotersEntry,
 )
 from barnabas.raft.log_view import LogView
+from barnabas.raft.membership.noted import ChangeNoted
 from barnabas.raft.messages import (
     Answered,
     ChangeResponse,
@@ -195,12 +196,23 @@ class Server:
         now = cluster.now
         endpoints = cluster.endpoints.get(node_id, (endpoint_of(node_id),))
         log_view = disk.log_view(cluster.static_voters)
+        config = altered(config, historian=self._noted)
         self.node = TracedNode(
-            disk.key, endpoints, config, log_view, disk.election, cluster.chance(node_id), now
+            disk.key,
+            endpoints,
+            altered(config, historian=self._noted),
+            log_view,
+            disk.election,
+            cluster.chance(node_id),
+            now,
         )
         self.node.tell = lambda line: cluster.tell(self, line)
         self.node.watch = lambda high, voters: cluster.invariants.published(cluster, self, high, voters)
         self.driver = Driver(self.node, self, self)
+
+    def _noted(self, change: ChangeNoted) -> tuple[Opaque, ...]:
+        self.apply(change)
+        return ()
 
     def receive(self, message: Message) -> None:
         if self.alive and self.paused_until > self.cluster.mono:

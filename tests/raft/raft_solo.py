@@ -12,6 +12,7 @@ from barnabas.model import Endpoint, Now
 from barnabas.raft.effects import Append, Effect, Reply, SaveElection, Send
 from barnabas.raft.entries import BOOTSTRAP, Batch, ElectionState, KraftVersionEntry, Opaque, VotersEntry
 from barnabas.raft.log_view import LogView
+from barnabas.raft.membership.noted import ChangeNoted
 from barnabas.raft.messages import (
     Answered,
     BeginQuorumEpochRequest,
@@ -33,6 +34,7 @@ from barnabas.raft.messages import (
 )
 from barnabas.raft.node import RaftNode
 from barnabas.raft.settings import RaftConfig
+from barnabas.raft.value import altered
 from barnabas.raft.voters import SUPPORTED
 
 Kind = TypeVar("Kind")
@@ -69,6 +71,8 @@ class Solo:
         disk: bool = True,
     ) -> None:
         self.mono = 100.0
+        self.keeps_history = False
+        self.noted: list[ChangeNoted] = []
         self.disk = disk
         self.effects: list[Effect] = []
         self.sent: list[Send] = []
@@ -77,13 +81,17 @@ class Solo:
         self.node = RaftNode(
             key_of(node_id),
             (endpoint or endpoint_of(node_id),),
-            config or RaftConfig(cluster_id=CLUSTER),
+            altered(config or RaftConfig(cluster_id=CLUSTER), historian=self._note),
             log_view or journal_of(voters),
             saved,
             SeededRandom(7),
             self.now,
         )
         self.step(Started())
+
+    def _note(self, change: ChangeNoted) -> tuple[Opaque, ...]:
+        self.noted.append(change)
+        return (Opaque(change.what),) if self.keeps_history else ()
 
     @property
     def now(self) -> Now:

@@ -8,8 +8,8 @@ from test_raft_target import ADDRESSES
 
 from barnabas.errors import ErrorCode
 from barnabas.model import ReplicaKey
-from barnabas.raft.effects import ChangeNoted
 from barnabas.raft.membership.autopilot import NAME, Act, Standing, decide
+from barnabas.raft.membership.noted import ChangeNoted
 from barnabas.raft.messages import ReassignRequest, RemoveVoterRequest, Supervise
 from barnabas.raft.value import altered
 

@@ -7,7 +7,7 @@ import json
 from barnabas.controller.image import RESOURCE_BROKER, MetadataImage
 from barnabas.errors import ErrorCode
 from barnabas.model import Now
-from barnabas.raft.effects import ChangeNoted
+from barnabas.raft.membership.noted import ChangeNoted
 from barnabas.server.observe.history import MOST, PREFIX, History, lines_of
 from barnabas.wire.codec.message import MetadataRecord
 from barnabas.wire.metadata import ConfigRecord
@@ -23,15 +23,22 @@ class Kept:
 
     def __init__(self) -> None:
         self.settings: dict[str, str] = {"log.retention.ms": "1"}
+        self.end = 0
         self.late: list[ConfigRecord] = []
         self.image = MetadataImage()
         self.image.configs[(RESOURCE_BROKER, "")] = self.settings
-        self.history = History(Clock(), lambda: self.image, self.append)
+        self.history = History(Clock(), lambda: self.image, lambda: self.end)
 
     def append(self, records: list[MetadataRecord]) -> None:
         for record in records:
             assert isinstance(record, ConfigRecord) and record.name.startswith(PREFIX)
             self.late.append(record)
+        self.end += len(records)
+
+    def hear(self, change: ChangeNoted) -> None:
+        for entry in self.history.lines(change):
+            assert isinstance(entry.payload, tuple) and entry.count == len(entry.payload)
+            self.append(list(entry.payload))
 
     def apply(self) -> None:
         for record in self.late:
@@ -48,9 +55,9 @@ class Asker:
 
 def test_a_change_that_waited_says_who_asked_for_how_long_and_for_what() -> None:
     kept = Kept()
-    kept.history.hear(ChangeNoted(Asker(), "add 4-x", ErrorCode.NONE, 2.5, "4-x lags 9 records behind"))
-    kept.history.hear(ChangeNoted(None, "remove 1-x", ErrorCode.NONE, 0.1, ""))
-    kept.history.hear(ChangeNoted(Asker(), "add 5-x", ErrorCode.REQUEST_TIMED_OUT, 9.0, "it does not answer"))
+    kept.hear(ChangeNoted(Asker(), "add 4-x", ErrorCode.NONE, 2.5, "4-x lags 9 records behind"))
+    kept.hear(ChangeNoted(None, "remove 1-x", ErrorCode.NONE, 0.1, ""))
+    kept.hear(ChangeNoted(Asker(), "add 5-x", ErrorCode.REQUEST_TIMED_OUT, 9.0, "it does not answer"))
     kept.apply()
     add, remove, given_up = map(json.loads, lines_of(kept.settings))
     assert add == {
@@ -68,7 +75,7 @@ def test_a_change_that_waited_says_who_asked_for_how_long_and_for_what() -> None
 def test_of_ten_thousand_changes_the_newest_stay_in_order() -> None:
     kept = Kept()
     for number in range(10_000):
-        kept.history.note("this node", f"change {number}", "done")
+        kept.append(kept.history.note("this node", f"change {number}", "done"))
         if number % 7 == 0:  # what is appended comes into the image a little later
             kept.apply()
     kept.apply()
@@ -79,11 +86,22 @@ def test_of_ten_thousand_changes_the_newest_stay_in_order() -> None:
 
 def test_the_next_leader_goes_on_counting_and_other_settings_are_let_alone() -> None:
     kept = Kept()
-    kept.history.note("this node", "one", "done")
+    kept.append(kept.history.note("this node", "one", "done"))
     kept.apply()
     other = Kept()
+    other.end = kept.end
     other.image.configs[(RESOURCE_BROKER, "")] = other.settings = kept.settings
-    other.history.note("this node", "two", "done")
+    other.append(other.history.note("this node", "two", "done"))
     other.apply()
     assert [json.loads(line)["what"] for line in lines_of(other.settings)] == ["one", "two"]
     assert other.settings["log.retention.ms"] == "1"
+
+
+def test_the_next_leader_does_not_write_over_a_line_that_it_has_not_applied_yet() -> None:
+    """The line of the leader before it is committed in the very step in which this one appends its first."""
+    kept = Kept()
+    kept.append(kept.history.note("this node", "one", "done"))
+    other = Kept()
+    other.end = kept.end
+    other.append(other.history.note("this node", "two", "done"))
+    assert len({record.name for record in (*kept.late, *other.late)}) == 2

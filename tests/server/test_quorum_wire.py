@@ -47,6 +47,7 @@ REQUESTS: list[raft.Request] = [
     raft.UpdateVoterRequest(5, ME, HERE, VersionRange(0, 1), CLUSTER),
     raft.AddVoterRequest(ME, HERE, 2.0, False, CLUSTER),
     raft.RemoveVoterRequest(ME, CLUSTER),
+    raft.FetchRequest(5, ME, 77, 4, 70, 0.5, 1 << 20, CLUSTER, can_vote=False),
 ]
 
 

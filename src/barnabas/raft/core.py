@@ -172,8 +172,12 @@ class Core:
 
     @property
     def is_voter(self) -> bool:
-        """Whether this replica is in the set in force in its own log."""
-        return self.config.can_vote and self.log_view.voter_sets.latest.has(self.key)
+        """Whether this replica counts in the set in force in its own log."""
+        return self.voters.counts(self.key, can_vote=self.config.can_vote)
+
+    def is_own(self, key: ReplicaKey) -> bool:
+        """Whether an entry of a voter set is this replica; without a directory id (kraft.version 0) by its id."""
+        return key.id == self.key.id and key.directory_id in (ZERO_UUID, self.key.directory_id)
 
     @property
     def generation(self) -> QuorumGeneration:
@@ -362,6 +366,8 @@ class Core:
         self.role, self.epoch = role, epoch
         if new_leader or not isinstance(role, Follower):
             self.peers.reset()
+        if new_leader and isinstance(role, Follower):
+            self.peers.asks_only(role.leader_id)
         self.save_election(force=cause is Cause.START)
         if isinstance(former, Leader):
             self._abandon(former)
@@ -459,6 +465,8 @@ class Core:
         if self.voters is not voters and self.voters != voters:
             offset = self.log_view.voter_sets.latest_offset
             self.do(VotersChanged(self.voters, -1 if offset is None else offset))
+            if not self.config.can_vote and self.voters.has(self.key):
+                self.emit("raft.voter.without-role", voter=self.key)
         if self.log_view.kraft_version != version:
             self.do(KraftVersionChanged(self.log_view.kraft_version))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from barnabas.model import NO_OFFSET, Epoch, NodeId, Now, Offset, ReplicaKey
 from barnabas.raft import leadership
 from barnabas.raft.core import Core
-from barnabas.raft.membership.steps import alive
 from barnabas.raft.membership.target import steps_left, target_of
-from barnabas.raft.progress import Progress
+from barnabas.raft.progress import WITHOUT_ROLE, Progress
 from barnabas.raft.roles import Leader
 from barnabas.raft.value import value
 from barnabas.raft.voters import VoterSet
@@ -30,7 +31,8 @@ class Description:
     """`replicas`, `observers` and `waiting` (what changes wait for) are filled on the leader only.
 
     `committed` are the voters before the newest set, while that is not committed.  `survivable` is how many voters
-    may fail now with a majority left, -1 where this node does not know.  `errors`: why nodes do not answer.
+    may fail now with a majority left, -1 where this node does not know.  `errors`: why nodes do not answer, or do
+    not count.  `able` are the observers that live and may have the controller role (leader only).
     """
 
     is_leader: bool
@@ -46,6 +48,14 @@ class Description:
     committed: tuple[ReplicaKey, ...] | None = None
     survivable: int = -1
     errors: tuple[tuple[NodeId, str], ...] = ()
+    able: tuple[ReplicaKey, ...] = ()
+
+    def could_vote(self, controllers: Collection[NodeId]) -> tuple[NodeId, ...]:
+        """Return the ids of the observers that could be made voters, given the registered controllers.
+
+        A voter's id is among them while its node follows with another disk.
+        """
+        return tuple(key.id for key in self.able if key.id in controllers)
 
 
 @value
@@ -84,8 +94,8 @@ def describe(core: Core, now: Now) -> Description:
             committed=_committed(core, known),
             errors=core.peers.errors(),
         )
-    entry = core.voters.get(core.key.id)
-    known_as = entry.key if entry is not None and core.voters.has(core.key) else core.key
+    entry, fresh = core.voters.entry(core.key), core.config.fetch_timeout
+    known_as = core.key if entry is None else entry.key
     own = ReplicaRow(known_as, core.log_view.end_offset, now.wall_ms, now.wall_ms)
     voters = [own] if core.voters.has(core.key) else []
     voters += [_row(key, progress) for key, progress in role.voters.items()]
@@ -93,6 +103,9 @@ def describe(core: Core, now: Now) -> Description:
     for key, progress in role.observers.items():
         if progress.last_fetch is not None and now.mono - progress.last_fetch < core.config.observer_expiry:
             observers.append(_row(key, progress))
+    errors = dict(core.peers.errors())
+    errors |= {key.id: WITHOUT_ROLE for key, progress in role.voters.items() if not progress.can_vote}
+    able = [key for key in role.observers if leadership.silent_for(core, role, key, now) <= fresh]
     waiting = [change.describe() for change in role.pending_changes]
     if target is not None:
         waiting.append(f"target {', '.join(str(key) for key in target)}: {role.plan_waits}")
@@ -108,8 +121,9 @@ def describe(core: Core, now: Now) -> Description:
         target,
         left,
         _committed(core, leadership.published_high_watermark(core)),
-        max(0, len(alive(core, role, core.voters, now)) - core.voters.majority),
-        core.peers.errors(),
+        max(0, len(leadership.alive(core, role, core.voters, now)) - core.voters.majority),
+        tuple(sorted(errors.items())),
+        tuple(sorted(able)),
     )
 
 

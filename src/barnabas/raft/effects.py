@@ -150,22 +150,6 @@ class Event:
 
 
 @value
-class ChangeNoted:
-    """For the history: a change of the quorum stands in the log now, or was given up (REQUEST_TIMED_OUT).
-
-    `token` is its request's, None for a step to a target; `waited_for` says what was waited for last, if anything.
-    `by` names who did it where that is not whoever asked.
-    """
-
-    token: object
-    what: str
-    outcome: ErrorCode
-    seconds: float
-    waited_for: str
-    by: str = ""
-
-
-@value
 class Stopped:
     """A Shutdown is done: `handed_over` False means the time was up."""
 
@@ -175,14 +159,6 @@ class Stopped:
 PersistEffect: TypeAlias = Append | Truncate | SaveElection | WriteSnapshot | InstallSnapshot | SaveBook
 SendEffect: TypeAlias = Send | Reply
 ApplyEffect: TypeAlias = (
-    Accepted
-    | Refused
-    | Committed
-    | LeaderChanged
-    | VotersChanged
-    | KraftVersionChanged
-    | ChangeNoted
-    | Event
-    | Stopped
+    Accepted | Refused | Committed | LeaderChanged | VotersChanged | KraftVersionChanged | Event | Stopped
 )
 Effect: TypeAlias = PersistEffect | SendEffect | ApplyEffect

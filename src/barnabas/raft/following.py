@@ -1,7 +1,8 @@
 """Following: fetch from the leader, truncate what it does not have, append what it has, fetch again.
 
-A Fetch tells the leader "I have everything before this offset", so it leaves only when that is on disk.  A node
-that knows no leader, or whose leader does not answer, asks a bootstrap server.
+A Fetch tells the leader "I have everything before this offset", so it leaves only when that is on disk, unless
+nobody counts it (a broker's).  A node that knows no leader, or whose leader does not answer, asks a bootstrap
+server.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ def drive(core: Core, role: Follower, now: Now) -> None:
     if target is None:
         return
     node_id, endpoint = target
-    if core.config.can_vote and core.log_view.persisted < core.log_view.end_offset:
-        return  # what we would say we have is not on disk yet
+    if not _has_what_it_says(core):
+        return
     if role.download is not None and node_id == role.leader_id:
         position = role.download.position
         _send(core, node_id, endpoint, _snapshot_request(core, role.download, position), now)
@@ -86,7 +87,7 @@ def discover(core: Core, role: Unattached, now: Now) -> None:
     if core.first_look is not None and first_look.drive(core, _fetch_request(core), now):
         role.deadline = core.first_look.deadline
         return
-    if core.installing or core.is_sole_voter or _fetching(core):
+    if core.installing or core.is_sole_voter or _fetching(core) or not _has_what_it_says(core):
         return
     target = _bootstrap_target(core, now)
     if target is not None:
@@ -95,6 +96,16 @@ def discover(core: Core, role: Unattached, now: Now) -> None:
 
 def _fetching(core: Core) -> bool:
     return core.peers.pending(FetchRequest, FetchSnapshotRequest)
+
+
+def _has_what_it_says(core: Core) -> bool:
+    """Return whether everything that a fetch would say this node has is on disk, where it must be.
+
+    That holds for one to a bootstrap server, too: it may lead this node's epoch, and then counts it.
+    """
+    if not core.voters.syncs_first(core.key, can_vote=core.config.can_vote):
+        return True
+    return core.log_view.persisted >= core.log_view.end_offset
 
 
 def _send(core: Core, node_id: NodeId, endpoint: Endpoint | None, request: Request, now: Now) -> None:
@@ -112,6 +123,7 @@ def _fetch_request(core: Core) -> FetchRequest:
         core.config.fetch_max_wait,
         core.config.fetch_max_bytes,
         core.config.cluster_id,
+        core.config.can_vote,
     )
 
 

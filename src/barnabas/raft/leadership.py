@@ -9,25 +9,32 @@ from __future__ import annotations
 from math import inf
 
 from barnabas.model import NO_OFFSET, ZERO_UUID, Now, Offset, ReplicaKey
+from barnabas.raft import answers
 from barnabas.raft.core import Core
 from barnabas.raft.effects import LeaderChanged, Send
 from barnabas.raft.entries import Entry, KraftVersionEntry, LeaderChange, VotersEntry
+from barnabas.raft.membership.noted import ChangeNoted
 from barnabas.raft.messages import BeginQuorumEpochRequest, EndQuorumEpochRequest
 from barnabas.raft.progress import Progress
 from barnabas.raft.roles import Candidate, Cause, Leader, Resigned, Unattached
 from barnabas.raft.voters import VoterSet
 
 __all__ = [
+    "alive",
     "append",
     "begin",
     "committed_in_this_epoch",
+    "counts",
     "drive",
     "drive_resigned",
+    "hear_role",
     "heard",
+    "note",
     "progress_of",
     "published_high_watermark",
     "resign",
     "resign_when_removed",
+    "silent_for",
 ]
 
 
@@ -66,6 +73,16 @@ def append(core: Core, role: Leader, entries: tuple[Entry, ...]) -> Offset:
     return batch.base_offset
 
 
+def note(core: Core, role: Leader, change: ChangeNoted) -> None:
+    """Append the line of the history about a change, right behind the change's own record.
+
+    Where that is truncated, so is the line; and a leader that removes itself leads until the line is committed.
+    """
+    if committed_in_this_epoch(core) and (lines := core.config.historian(change)):
+        append(core, role, lines)
+        role.noted = core.log_view.end_offset
+
+
 def rebuild(core: Core, role: Leader) -> None:
     """Count by the new set: new voters keep what we know of them, removed ones become observers."""
     voters: dict[ReplicaKey, Progress] = {}
@@ -78,26 +95,61 @@ def rebuild(core: Core, role: Leader) -> None:
         role.voters.pop(ReplicaKey(voter.key.id, ZERO_UUID), None)
     role.observers.update(role.voters)
     role.voters = voters
+    role.heard = dict.fromkeys(key for key in role.heard if core.voters.has(key))
 
 
 # ------------------------------------------------------------------ what the others have
 
 
-def progress_of(core: Core, role: Leader, replica: ReplicaKey) -> tuple[Progress, bool]:
-    """The progress of this replica (made when it is new), and whether it votes."""
-    if core.voters.has(replica):
-        voter = core.voters.get(replica.id)
-        assert voter is not None
-        return role.voters.setdefault(voter.key, Progress()), True
-    return role.observers.setdefault(replica, Progress()), False
+def progress_of(core: Core, role: Leader, replica: ReplicaKey) -> Progress:
+    """The progress of this replica, made when it is new."""
+    entry = core.voters.entry(replica)
+    if entry is None:
+        return role.observers.setdefault(replica, Progress())
+    return role.voters.setdefault(entry.key, Progress())
+
+
+def hear_role(core: Core, progress: Progress, replica: ReplicaKey, can_vote: bool) -> None:
+    """Note whether the node of a replica has the controller role; an event says so where a voter lost it."""
+    lost = progress.can_vote and not can_vote
+    progress.can_vote = can_vote
+    if lost and core.voters.has(replica):
+        core.emit("raft.voter.without-role", voter=replica)
+
+
+def counts(core: Core, role: Leader, voters: VoterSet, key: ReplicaKey) -> bool:
+    """Return whether a replica does a voter's work in this set, in force or to be, as far as the leader knows."""
+    if core.is_own(key):
+        return voters.counts(key, can_vote=core.config.can_vote)
+    entry = voters.entry(key)
+    progress = None if entry is None else role.known(entry.key)
+    return voters.counts(key, can_vote=progress is None or progress.can_vote)
+
+
+def alive(core: Core, role: Leader, voters: VoterSet, now: Now) -> list[ReplicaKey]:
+    """Return the replicas that count in this set and were heard from within the fetch timeout."""
+    return [
+        key
+        for key in voters.keys
+        if counts(core, role, voters, key) and silent_for(core, role, key, now) <= core.config.fetch_timeout
+    ]
+
+
+def silent_for(core: Core, role: Leader, key: ReplicaKey, now: Now) -> float:
+    """Return the seconds since a replica that could vote was heard of; inf: never, 0: it is this leader."""
+    if core.is_own(key):
+        return 0.0
+    progress = role.known(key)
+    return now.mono - (-inf if progress is None or progress.last_able is None else progress.last_able)
 
 
 def heard(core: Core, role: Leader, replica: ReplicaKey, now: Now) -> None:
-    """A voter showed that it follows us (Fetch, FetchSnapshot, UpdateRaftVoter)."""
-    core.peers.heard_from(replica.id)
-    if not core.voters.has(replica):
+    """A replica showed that it follows us (Fetch, FetchSnapshot, UpdateRaftVoter)."""
+    answers.heard_from(core, replica)
+    entry = core.voters.entry(replica)
+    if entry is None or not counts(core, role, core.voters, replica):
         return
-    role.heard[replica.id] = None
+    role.heard[entry.key] = None
     if len(role.heard) >= _needed(core):
         role.heard.clear()
         role.quorum_deadline = now.mono + core.config.check_quorum_timeout
@@ -130,11 +182,11 @@ def _advance(core: Core, role: Leader) -> None:
         return
     ends: list[Offset] = []
     for voter in core.voters:
-        if voter.key.id == core.key.id:
-            ends.append(core.log_view.persisted if core.voters.has(core.key) else NO_OFFSET)
-        else:
-            end = role.voters[voter.key].end_offset
-            ends.append(NO_OFFSET if end is None else end)
+        end: Offset | None = None
+        if counts(core, role, core.voters, voter.key):
+            own = core.is_own(voter.key)
+            end = core.log_view.persisted if own else role.voters[voter.key].end_offset
+        ends.append(NO_OFFSET if end is None else end)
     ends.sort(reverse=True)
     held = ends[len(ends) // 2]
     if held > role.epoch_start and core.commit(held) and not role.announced:
@@ -158,9 +210,12 @@ def drive(core: Core, role: Leader, now: Now) -> None:
 
 
 def resign_when_removed(core: Core, role: Leader, now: Now) -> None:
-    """Step down once the set without us is committed (its requester has the answer by then)."""
-    offset = core.log_view.voter_sets.latest_offset
-    committed = offset is not None and offset < published_high_watermark(core)
+    """Step down once the set without us is committed, and what the history says of it.
+
+    Its requester has the answer by then.
+    """
+    offset, high_watermark = core.log_view.voter_sets.latest_offset, published_high_watermark(core)
+    committed = offset is not None and offset < high_watermark and role.noted <= high_watermark
     if committed and not core.voters.has(core.key):
         resign(core, role, Cause.REMOVED, now)
 
@@ -202,12 +257,12 @@ def resign(core: Core, role: Leader, cause: Cause, now: Now, *, first: ReplicaKe
 
 
 def successors_of(voters: VoterSet, role: Leader, own: ReplicaKey) -> tuple[ReplicaKey, ...]:
-    """The other voters, the one with the longest log first."""
+    """Return the other voters, the one with the longest log first; who cannot vote cannot lead, and goes last."""
 
-    def by_end(key: ReplicaKey) -> tuple[Offset, ReplicaKey]:
-        progress = role.voters.get(key)
-        end = NO_OFFSET if progress is None or progress.end_offset is None else progress.end_offset
-        return -end, key
+    def by_end(key: ReplicaKey) -> tuple[bool, Offset, ReplicaKey]:
+        progress = role.voters.get(key) or Progress()
+        end = NO_OFFSET if progress.end_offset is None else progress.end_offset
+        return not progress.can_vote, -end, key
 
     return tuple(sorted((key for key in voters.keys if key.id != own.id), key=by_end))
 

@@ -1,9 +1,9 @@
 """The messages of the core: everything that it can receive.
 
 There are two groups.  *Requests and responses* travel between nodes.  Their fields map one to one to Kafka's
-(None for a field that an old version lacks), except `generation` and `origin`, which only our nodes send (see
-`raft.membership.generation`; -1: not sent; and `raft.identity.origin`; zero: not known).  *Messages* come from
-the node's own driver.  What a step returns stands in `effects`.  All are frozen values.
+(None for a field that an old version lacks), except `generation`, `origin` and a Fetch's `can_vote`, which only
+our nodes send (see `raft.membership.generation`; -1: not sent; and `raft.identity.origin`; zero: not known).
+*Messages* come from the node's own driver.  What a step returns stands in `effects`.  All are frozen values.
 """
 
 from __future__ import annotations
@@ -98,7 +98,10 @@ class EndQuorumEpochResponse:
 
 @value
 class FetchRequest:
-    """Fetch (1) of the metadata partition.  `max_wait` in seconds."""
+    """Fetch (1) of the metadata partition.  `max_wait` in seconds.
+
+    `can_vote` False: its node runs without the controller role.  Only our nodes say so.
+    """
 
     epoch: Epoch
     replica: ReplicaKey
@@ -108,6 +111,7 @@ class FetchRequest:
     max_wait: float = 0.5
     max_bytes: int = 1 << 20
     cluster_id: str | None = None
+    can_vote: bool = True
     generation: int = 0
     origin: Uuid = ZERO_UUID
 

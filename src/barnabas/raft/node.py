@@ -14,7 +14,7 @@ from typing import assert_never
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE, NO_OFFSET, ZERO_UUID, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
 from barnabas.ports import Randomness
-from barnabas.raft import election, following, leadership, replication
+from barnabas.raft import answers, election, following, leadership, replication
 from barnabas.raft.core import Core, IllegalTransition
 from barnabas.raft.describe import Description, RaftStatistics, describe
 from barnabas.raft.discovery.book import Contact
@@ -387,6 +387,10 @@ class RaftNode:
         if response.error is ErrorCode.NONE:
             core.peers.fine(node_id)
             core.peers.heard_from(node_id)
+        elif response.error is ErrorCode.INVALID_VOTER_KEY:
+            answers.no_answer(
+                core, node_id, where, "another controller, or another disk of this one, answers"
+            )
         elif isinstance(response, FetchResponse) and response.error is ErrorCode.INCONSISTENT_VOTER_SET:
             raise superseded.left_behind(core, node_id, response)
         elif response.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
@@ -407,7 +411,7 @@ class RaftNode:
         else:
             return False
         core.peers.back_off(node_id, now.mono)
-        core.peers.failed(node_id, why)
+        answers.no_answer(core, node_id, where, why)
         pending.on_failure(core, node_id, request, why)
         return True
 
@@ -424,7 +428,6 @@ class RaftNode:
             case BeginQuorumEpochResponse(error):
                 if error in (ErrorCode.INVALID_VOTER_KEY, ErrorCode.INVALID_REQUEST):
                     # Another answered; or we did, among the bootstrap servers.
-                    core.peers.failed(node_id, "another controller answers there")
                     core.peers.try_next_endpoint(node_id)
                 if election.find_leader(core, response, now):
                     pending.on_begin_response(core, node_id, request, response, now)
@@ -449,12 +452,13 @@ class RaftNode:
         if self.exchange.expects(correlation):
             self.exchange.failed(core, correlation, now, unsupported=unsupported)
             return
+        where = core.peers.address(correlation)
         taken = core.peers.take(correlation)
         if taken is None:
             return
         node_id, request = taken
         core.peers.back_off(node_id, now.mono)
-        core.peers.failed(node_id, reason)
+        answers.no_answer(core, node_id, where, reason)
         first_look.settled(core, node_id)
         if not unsupported:
             core.peers.try_next_endpoint(node_id)

@@ -83,6 +83,10 @@ class Peers:
         """It asked us, or answered: there is no error to show any more."""
         self._errors.pop(node_id, None)
 
+    def asks_only(self, leader_id: NodeId) -> None:
+        """Forget why the others gave no answer: a follower asks its leader only, and would never hear of them."""
+        self._errors = {node_id: why for node_id, why in self._errors.items() if node_id == leader_id}
+
     def errors(self) -> tuple[tuple[NodeId, str], ...]:
         """Why each node that does not answer does not, by id."""
         return tuple(sorted(self._errors.items()))

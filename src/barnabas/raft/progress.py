@@ -8,7 +8,10 @@ from math import inf
 from barnabas.model import Now, Offset
 from barnabas.raft.messages import FetchRequest
 
-__all__ = ["ParkedFetch", "Progress"]
+__all__ = ["WITHOUT_ROLE", "ParkedFetch", "Progress"]
+
+WITHOUT_ROLE = "runs without the controller role (process.roles), so it cannot vote"
+"""What is said of a replica that does not count for this reason."""
 
 
 @dataclass(slots=True)
@@ -18,13 +21,16 @@ class Progress:
     `end_offset` None: it has not fetched in this epoch.  Times are monotonic seconds, None: never; the
     wall times (ms) are for DescribeQuorum.  A *round* is a stretch of replication that ends when the
     replica has everything the leader had when the round began; a voter-to-be must end a few of them in
-    good time (`rounds`) before it is let in.  `steady_since`: the autopilot has seen it keep up from then on;
-    `looked_at`: when the autopilot looked at it first.
+    good time (`rounds`) before it is let in.  `can_vote`: its node has the controller role, as its last fetch
+    said; `last_able`: when it was heard of last and had it.  `steady_since`: the autopilot has seen it keep up
+    from then on; `looked_at`: when the autopilot looked at it first.
     """
 
     end_offset: Offset | None = None
     last_fetch: float | None = None
     last_fetch_ms: int = -1
+    can_vote: bool = True
+    last_able: float | None = None
     caught_up_ms: int = -1
     leader_end: Offset = -1
     acknowledged: bool = False
@@ -51,6 +57,8 @@ class Progress:
         """Any request came that shows it is alive, not what it has."""
         self.last_fetch = now.mono
         self.last_fetch_ms = now.wall_ms
+        if self.can_vote:
+            self.last_able = now.mono
         self.leader_end = -1
 
     def _count_round(self, offset: Offset, leader_end: Offset, now: Now, limit: float) -> None:

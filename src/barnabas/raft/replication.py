@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from barnabas.errors import ErrorCode
 from barnabas.model import Epoch, Now
-from barnabas.raft import leadership
+from barnabas.raft import answers, leadership
 from barnabas.raft.core import Core
 from barnabas.raft.entries import EpochEnd, SnapshotId
 from barnabas.raft.identity.superseded import foreign
@@ -43,23 +43,25 @@ def on_fetch(core: Core, token: object, request: FetchRequest, now: Now) -> None
     if error is not None:
         core.reply(token, _answer(core, error))
         return
-    role = core.role
+    role, replica = core.role, request.replica
     assert isinstance(role, Leader)
     said = core.log_view.check_fetch(request.offset, request.last_epoch)
     if error := foreign(core, request, said):
         core.reply(token, _answer(core, error))
         return
+    progress = None if replica.id < 0 else leadership.progress_of(core, role, replica)
+    if progress is not None:
+        leadership.hear_role(core, progress, replica, request.can_vote)
     if isinstance(said, EpochEnd | SnapshotId):
-        if request.replica.id >= 0:  # (it is alive; what it has is not known yet)
-            leadership.progress_of(core, role, request.replica)[0].heard(now)
+        if progress is not None:  # (it is alive; what it has is not known yet)
+            progress.heard(now)
+            answers.heard_from(core, replica)
         end, snapshot = (said, None) if isinstance(said, EpochEnd) else (None, said)
         core.reply(token, _answer(core, ErrorCode.NONE, diverging=end, snapshot=snapshot))
         return
-    if request.replica.id >= 0:
-        progress, votes = leadership.progress_of(core, role, request.replica)
+    if progress is not None:
         progress.fetched(request.offset, core.log_view.end_offset, now, core.config.catch_up_round)
-        if votes:
-            leadership.heard(core, role, request.replica, now)
+        leadership.heard(core, role, replica, now)
     seen = leadership.published_high_watermark(core)
     wait = min(request.max_wait, core.config.fetch_timeout)  # the sender may be gone: nobody tells us
     role.parked.append(ParkedFetch(token, request, now.mono + wait, seen))
@@ -141,8 +143,6 @@ def on_fetch_snapshot(core: Core, token: object, request: FetchSnapshotRequest, 
         return answer(ErrorCode.SNAPSHOT_NOT_FOUND)
     if not 0 <= request.position < size:
         return answer(ErrorCode.POSITION_OUT_OF_RANGE)
-    progress, votes = leadership.progress_of(core, role, request.replica)
-    progress.heard(now)
-    if votes:
-        leadership.heard(core, role, request.replica, now)
+    leadership.progress_of(core, role, request.replica).heard(now)
+    leadership.heard(core, role, request.replica, now)
     return answer(ErrorCode.NONE, size, ReadSnapshot(request.snapshot, request.position, request.max_bytes))

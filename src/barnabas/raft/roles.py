@@ -105,7 +105,7 @@ class Leader:
     """Appends, serves fetches, counts which replica has what.  The only role that changes the voter set.
 
     `watched`: when the autopilot looked last; `watched_since`: from when on it has looked without a gap;
-    `advice`: what it said then.
+    `advice`: what it said then.  `noted` is the end of the newest line of the history that this leader appended.
     """
 
     name: ClassVar[str] = "leader"
@@ -115,7 +115,7 @@ class Leader:
     since: float
     voters: dict[ReplicaKey, Progress] = field(default_factory=dict)
     observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
-    heard: dict[NodeId, None] = field(default_factory=dict)
+    heard: dict[ReplicaKey, None] = field(default_factory=dict)
     parked: list[ParkedFetch] = field(default_factory=list)
     pending_changes: list[PendingChange] = field(default_factory=list)
     begin_at: float = -inf
@@ -125,6 +125,11 @@ class Leader:
     watched: float = -inf
     watched_since: float = -inf
     advice: str = ""
+    noted: Offset = 0
+
+    def known(self, key: ReplicaKey) -> Progress | None:
+        """Return what is known of a replica, voter or observer; None: nothing yet."""
+        return self.voters.get(key) or self.observers.get(key)
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from barnabas.model import Endpoint
+from barnabas.raft.membership.noted import Historian, no_history
 from barnabas.raft.value import value
 from barnabas.raft.voters import SUPPORTED, VersionRange
 
@@ -16,7 +17,8 @@ class RaftConfig:
     """What a node's quorum is configured with.
 
     `can_vote` False is a broker: an observer for good.  `listener` is the controllers' listener, whose
-    endpoint of a voter we use.  `bootstrap` are the servers asked for the leader when none is known.
+    endpoint of a voter we use.  `bootstrap` are the servers asked for the leader when none is known.  `historian`
+    makes the records of the history.
     """
 
     cluster_id: str | None = None
@@ -39,6 +41,7 @@ class RaftConfig:
     catch_up_lag: int = 1000  # records: a new voter may lag by so many
     catch_up_rounds: int = 2  # rounds within the bounds, one after the other
     catch_up_round: float = 1.0  # seconds a round may take
+    historian: Historian = no_history
 
     @property
     def check_quorum_timeout(self) -> float:

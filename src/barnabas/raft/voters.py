@@ -101,10 +101,33 @@ class VoterSet:
                 return voter
         return None
 
-    def has(self, key: ReplicaKey) -> bool:
-        """Whether this replica votes.  An entry without a directory id (kraft.version 0) matches by id."""
+    def entry(self, key: ReplicaKey) -> Voter | None:
+        """Return the entry of this very replica; one without a directory id (kraft.version 0) matches by id."""
         voter = self.get(key.id)
-        return voter is not None and voter.key.directory_id in (ZERO_UUID, key.directory_id)
+        return (
+            voter if voter is not None and voter.key.directory_id in (ZERO_UUID, key.directory_id) else None
+        )
+
+    def has(self, key: ReplicaKey) -> bool:
+        """Whether this replica is in the set."""
+        return self.entry(key) is not None
+
+    def counts(self, key: ReplicaKey, *, can_vote: bool) -> bool:
+        """Return whether a replica does a voter's work: it is in this set, and its node has the controller role.
+
+        A voter whose node runs without that role can neither elect nor be elected.  So its copy counts for
+        nothing, though the majority keeps its size.  A node with the role syncs before it fetches, in the set
+        or not (`syncs_first`): what counts is always durable.
+        """
+        return can_vote and self.has(key)
+
+    def syncs_first(self, key: ReplicaKey, *, can_vote: bool) -> bool:
+        """Return whether a replica may ask for more only once all it has is durable.
+
+        A leader counts what a fetch says.  A node with the controller role may be in a newer set than its own
+        log knows.  One without it may have a leader that does not know of the role (Apache Kafka).
+        """
+        return can_vote or self.has(key)
 
     def with_voter(self, voter: Voter) -> VoterSet:
         """This set and one more.  Raises ValueError when the id is in already."""

@@ -193,7 +193,8 @@ def detail_lines(detail: QuorumDetail, *, moving: bool = True) -> list[str]:
             voters += f"; not committed yet, before: {_ids(detail.committed)}"
         lines.append(_fact("Voters", voters))
         lines.append(_fact("Bears", _bears(detail)))
-        could = _ids(detail.could_be_voters) or "nobody else"
+        disk = {voter.id: f"{voter.id} with its new disk" for voter in quorum.voters}
+        could = _ids(disk.get(id_, id_) for id_ in detail.could_be_voters) or "nobody else"
         lines.append(_fact("Could vote", "unknown: the leader does not say" if detail.kafkas else could))
     else:
         lines.append(_fact("Leader", "none"))
@@ -230,7 +231,7 @@ def _table(detail: QuorumDetail, moving: bool) -> list[str]:
     for replica, role in roles:
         lag = [*_lag(replica, leader)] if moving else []
         name = "leader" if replica is leader else role
-        error = errors.get(replica.id, "-")
+        error = errors.pop(replica.id, "-")  # it is the voter's, where an observer has its id on another disk
         rows.append([str(replica.id), name, *lag, ",".join(replica.endpoints) or "-", error])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -24,9 +24,10 @@ from typing import NamedTuple
 
 from barnabas.errors import ErrorCode
 from barnabas.model import Endpoint, NodeId, Now, ReplicaKey
+from barnabas.raft import leadership
 from barnabas.raft.core import Core
-from barnabas.raft.effects import ChangeNoted
 from barnabas.raft.membership import steps, target
+from barnabas.raft.membership.noted import ChangeNoted
 from barnabas.raft.messages import Supervise
 from barnabas.raft.roles import Leader
 
@@ -145,7 +146,7 @@ def _standing(core: Core, role: Leader, order: Supervise, now: Now) -> Standing:
     ]
     standbys = tuple(key for _, key in sorted(steady))
     dead = tuple(key for key in core.voters.keys if _silent(core, role, key, now) > order.dead)
-    living = (*steps.alive(core, role, core.voters, now), *standbys)
+    living = (*leadership.alive(core, role, core.voters, now), *standbys)
     return Standing(core.voters.keys, living, dead, standbys, order.size)
 
 
@@ -162,11 +163,10 @@ def _silent(core: Core, role: Leader, key: ReplicaKey, now: Now) -> float:
 
     When kraft.version is raised, voters get the names of their disks, and are unknown until they fetch again.
     """
-    progress = role.voters.get(key) or role.observers.get(key)
-    if key == core.key:
-        return 0.0
-    known = (-inf,) if progress is None else (progress.last_fetch or -inf, progress.looked_at)
-    return now.mono - max(*known, role.since, role.watched_since)
+    progress = role.known(key)
+    looked_at = -inf if progress is None else progress.looked_at
+    silent = leadership.silent_for(core, role, key, now)
+    return min(silent, now.mono - max(looked_at, role.since, role.watched_since))
 
 
 # ------------------------------------------------------------------ acting
@@ -181,15 +181,15 @@ def _look_at_target(core: Core, role: Leader, order: Supervise, now: Now) -> Non
         return
     for member in target.parse_target(text):
         if not core.voters.has(member.key) and _silent(core, role, member.key, now) > order.dead:
-            _note(core, f"withdraw the target: {member.key} is dead")
             target.append_target(core, role, None)
+            _note(core, role, f"withdraw the target: {member.key} is dead")
             return
 
 
 def _advise(core: Core, role: Leader, act: Act) -> None:
     if role.advice != act.why:
         role.advice = act.why
-        _note(core, f"dry run, would {act.why}")
+        _note(core, role, f"dry run, would {act.why}")
 
 
 def _name(core: Core, role: Leader, order: Supervise, act: Act) -> None:
@@ -202,9 +202,9 @@ def _name(core: Core, role: Leader, order: Supervise, act: Act) -> None:
         members.append(target.Member(key, endpoints))
     role.advice = act.why
     target.append_target(core, role, target.write_target(tuple(members)), by_autopilot=True)
-    _note(core, act.why)
+    _note(core, role, act.why)
 
 
-def _note(core: Core, what: str) -> None:
-    core.do(ChangeNoted(None, what, ErrorCode.NONE, 0.0, "", NAME))
+def _note(core: Core, role: Leader, what: str) -> None:
+    leadership.note(core, role, ChangeNoted(None, what, ErrorCode.NONE, 0.0, "", NAME))
     core.emit("raft.autopilot", what=what, leader=core.key.id)

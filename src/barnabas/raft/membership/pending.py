@@ -17,8 +17,8 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NodeId, Now, ReplicaKey
 from barnabas.raft import leadership, replication
 from barnabas.raft.core import Core, IllegalTransition
-from barnabas.raft.effects import ChangeNoted
 from barnabas.raft.membership import steps, target, transfer
+from barnabas.raft.membership.noted import ChangeNoted
 from barnabas.raft.membership.pending_change import Appended, Done, HandOver, Outcome, PendingChange, Waiting
 from barnabas.raft.messages import (
     AddVoterRequest,
@@ -115,7 +115,9 @@ def _update(core: Core, role: Leader, token: object, request: UpdateVoterRequest
     outcome = steps.step_update(core, role, request)
     if core.voters is not before:
         where = ", ".join(map(str, request.endpoints))
-        core.do(ChangeNoted(token, f"update {request.voter} to {where}", ErrorCode.NONE, 0.0, ""))
+        leadership.note(
+            core, role, ChangeNoted(token, f"update {request.voter} to {where}", ErrorCode.NONE, 0.0, "")
+        )
     if isinstance(outcome, Waiting):
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, outcome.reason)
     leadership.heard(core, role, request.voter, now)
@@ -170,7 +172,7 @@ def _removals_first(change: PendingChange) -> bool:
 def _give_up(core: Core, role: Leader, change: PendingChange, now: Now) -> None:
     if change.offset is None:
         role.pending_changes.remove(change)
-        _note(core, change, ErrorCode.REQUEST_TIMED_OUT, now)
+        _note(core, role, change, ErrorCode.REQUEST_TIMED_OUT, now)
         _answer(core, change, ErrorCode.REQUEST_TIMED_OUT, f"{change} was given up: {change.waits}")
     else:
         why = f"{change} is in the log at offset {change.offset}, but a majority of {core.voters} has not got it"
@@ -191,7 +193,7 @@ def _step(core: Core, role: Leader, change: PendingChange, now: Now) -> None:
             change.waits, change.has_waited, change.look_at = reason, True, until
         case Appended(offset):
             change.offset = offset
-            _note(core, change, ErrorCode.NONE, now)
+            _note(core, role, change, ErrorCode.NONE, now)
             if isinstance(request, AddVoterRequest) and not request.ack_when_committed:
                 _answer(core, change, ErrorCode.NONE)
         case Done():
@@ -220,10 +222,11 @@ def _outcome(core: Core, role: Leader, change: PendingChange, now: Now) -> Outco
             raise IllegalTransition("a withdrawal is carried out at once")
 
 
-def _note(core: Core, change: PendingChange, outcome: ErrorCode, now: Now) -> None:
-    """Have it kept in the history: who reads it later was not there."""
+def _note(core: Core, role: Leader, change: PendingChange, outcome: ErrorCode, now: Now) -> None:
+    """Keep it in the history."""
     waits = change.waits if change.has_waited else ""
-    core.do(ChangeNoted(change.token, str(change), outcome, max(0.0, now.mono - change.began), waits))
+    seconds = max(0.0, now.mono - change.began)
+    leadership.note(core, role, ChangeNoted(change.token, str(change), outcome, seconds, waits))
 
 
 def _answer(core: Core, change: PendingChange, error: ErrorCode, why: str | None = None) -> None:

@@ -24,11 +24,11 @@ from barnabas.raft.messages import (
     UpdateVoterRequest,
     UpgradeRequest,
 )
+from barnabas.raft.progress import WITHOUT_ROLE
 from barnabas.raft.roles import Leader
 from barnabas.raft.voters import VersionRange, Voter, VoterSet
 
 __all__ = [
-    "alive",
     "check_endpoints",
     "check_new",
     "guards",
@@ -90,25 +90,10 @@ def check_endpoints(core: Core, voter: ReplicaKey, endpoints: tuple[Endpoint, ..
         )
 
 
-def alive(core: Core, role: Leader, voters: VoterSet, now: Now) -> list[ReplicaKey]:
-    """Which of these were heard from within the fetch timeout."""
-    found = []
-    for key in voters.keys:
-        progress = role.voters.get(key) or role.observers.get(key)
-        fetched = progress is not None and progress.last_fetch is not None
-        if key == core.key or (
-            fetched
-            and progress is not None
-            and now.mono - (progress.last_fetch or 0.0) <= core.config.fetch_timeout
-        ):
-            found.append(key)
-    return found
-
-
 def unheard_yet(core: Core, role: Leader, what: str, now: Now) -> Waiting | None:
     """Whether it is too early to call a replica dead that this leader has not heard of.
 
-    Who lives fetches from a new leader within the fetch timeout; nobody has when it is elected.
+    A live replica fetches within the fetch timeout; right after an election none has yet.
     """
     settled = role.since + core.config.fetch_timeout
     if now.mono >= settled:
@@ -118,7 +103,7 @@ def unheard_yet(core: Core, role: Leader, what: str, now: Now) -> Waiting | None
 
 def would_be_stuck(core: Core, role: Leader, voters: VoterSet, now: Now) -> Waiting | None:
     """A set whose majority is not alive could never commit its own record."""
-    living = alive(core, role, voters, now)
+    living = leadership.alive(core, role, voters, now)
     if len(living) >= voters.majority:
         return None
     return Waiting(f"of the voters {voters} only {len(living)} would be alive, {voters.majority} are needed")
@@ -215,6 +200,8 @@ def caught_up(core: Core, role: Leader, replica: ReplicaKey, now: Now) -> Waitin
     progress = role.observers.get(replica)
     if progress is None or progress.end_offset is None or progress.last_fetch is None:
         return Waiting(f"{replica} has not fetched from this leader")
+    if not progress.can_vote:
+        return Waiting(f"{replica} {WITHOUT_ROLE}")
     silent = now.mono - progress.last_fetch
     if silent > config.fetch_timeout:
         return Waiting(f"{replica} has not fetched for {silent:.0f} s")

@@ -29,6 +29,7 @@ from barnabas.raft.entries import Note
 from barnabas.raft.membership import steps
 from barnabas.raft.membership.pending_change import DONE, Appended, Done, PendingChange, Waiting
 from barnabas.raft.messages import AddVoterRequest, ReassignRequest, RemoveVoterRequest
+from barnabas.raft.progress import WITHOUT_ROLE
 from barnabas.raft.roles import Cause, Leader
 
 __all__ = [
@@ -157,7 +158,10 @@ def resolve(core: Core, role: Leader, request: ReassignRequest, now: Now) -> tup
 
 
 def _living(core: Core, role: Leader, node_id: NodeId, now: Now) -> list[ReplicaKey]:
-    """The living replicas with this id: more than one where its disk is new, and the old one may live."""
+    """Return the living replicas with this id: more than one where its disk is new, and the old one may live.
+
+    Raises KafkaError where it lives and cannot vote.
+    """
     living = [core.key] if node_id == core.key.id else []
     for key, progress in [*role.voters.items(), *role.observers.items()]:
         fresh = (
@@ -165,6 +169,9 @@ def _living(core: Core, role: Leader, node_id: NodeId, now: Now) -> list[Replica
         )
         if key.id == node_id and fresh:
             living.append(key)
+            if not progress.can_vote:
+                why = f"node {node_id} {WITHOUT_ROLE}"
+                raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
     return living
 
 
@@ -261,7 +268,7 @@ def plan(core: Core, role: Leader, now: Now) -> None:
 
 def _choose(core: Core, role: Leader, target: tuple[ReplicaKey, ...], now: Now) -> Step | Waiting:
     current = core.voters.keys
-    living = tuple(steps.alive(core, role, core.voters, now))
+    living = tuple(leadership.alive(core, role, core.voters, now))
     for key in current:
         if key not in living and (waiting := steps.unheard_yet(core, role, f"{key} has", now)):
             return waiting

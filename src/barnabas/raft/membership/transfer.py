@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Now, ReplicaKey
+from barnabas.raft import leadership
 from barnabas.raft.core import Core
 from barnabas.raft.membership import steps
 from barnabas.raft.membership.pending_change import DONE, Done, HandOver, PendingChange, Waiting
@@ -27,13 +28,13 @@ def step_transfer(core: Core, role: Leader, request: TransferRequest, now: Now) 
     """
     if request.to == core.key.id:  # 1
         return DONE
-    others = [key for key in core.voters.keys if key != core.key]
+    others = [key for key in core.voters.keys if not core.is_own(key)]
     named = [key for key in others if request.to in (None, key.id)]
     if not named:
         wanted = "there is no other voter" if request.to is None else f"node {request.to} is no voter"
         ids = ", ".join(map(str, core.voters.ids))
         raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"{wanted}: the voters are {ids}")
-    living = [key for key in steps.alive(core, role, core.voters, now) if key in named]
+    living = [key for key in leadership.alive(core, role, core.voters, now) if key in named]
     if not living:  # 2
         who = "no other voter" if request.to is None else f"voter {request.to}"
         absent = "the other voters have" if request.to is None else f"voter {request.to} has"

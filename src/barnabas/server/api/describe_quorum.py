@@ -82,8 +82,6 @@ def _detail(quorum: Description, controllers: Collection[NodeId], leaderless_ms:
     if leaderless_ms >= 0:
         who = missing(quorum) or "the voters answer, and elect"
         waiting.append(f"no leader for {leaderless_ms / 1000:.1f} s: {who}")
-    ids = quorum.voters.ids
-    observers = [row.key.id for row in quorum.observers]
     return {
         "target_voters": [key.id for key in quorum.target or ()],
         "committed_voters": [key.id for key in quorum.committed or ()],
@@ -92,7 +90,7 @@ def _detail(quorum: Description, controllers: Collection[NodeId], leaderless_ms:
         "peer_errors": [PeerError(node_id=node, reason=reason) for node, reason in quorum.errors],
         "leaderless_ms": leaderless_ms,
         "waiting": waiting,
-        "could_be_voters": [id_ for id_ in observers if id_ in controllers and id_ not in ids],
+        "could_be_voters": list(quorum.could_vote(controllers)),
     }
 
 

@@ -109,7 +109,8 @@ class ReassignmentApi:
         said = self._quorum.check(change).error
         if said in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT) and change.to != self._quorum.leader_id:
             to = "" if change.to is None else f" to {change.to}"
-            self._quorum.history.note(by, f"transfer the lead from {self._quorum.leader_id}{to}", "asked for")
+            what = f"transfer the lead from {self._quorum.leader_id}{to}"
+            self._quorum.steps.append_own(self._quorum.history.note(by, what, "asked for"))
 
     def list(
         self, context: RequestContext, request: ListPartitionReassignmentsRequest

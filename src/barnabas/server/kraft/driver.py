@@ -35,7 +35,6 @@ from barnabas.raft.driver import Driver
 from barnabas.raft.effects import (
     Accepted,
     ApplyEffect,
-    ChangeNoted,
     Committed,
     Event,
     KraftVersionChanged,
@@ -49,6 +48,7 @@ from barnabas.raft.effects import (
 from barnabas.raft.identity.origin import is_stranger
 from barnabas.raft.messages import ChangeResponse, Received, Request, Response, Shutdown, Started
 from barnabas.raft.node import RaftNode
+from barnabas.raft.value import altered
 from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft import quorum_events
 from barnabas.server.kraft.committed import CommittedImage
@@ -111,7 +111,9 @@ class Quorum:
         self._stopped: asyncio.Future[None] = self._loop.create_future()
         now = self._clock.now()
         store.reserve.size, self._requests.reserve = settings.reserve_bytes, store.reserve
-        who = settings.key, settings.endpoints, settings.raft
+        self.history = History(self._clock, lambda: self.image, lambda: store.log_view.end_offset)
+        raft = altered(settings.raft, historian=self.history.lines)
+        who = settings.key, settings.endpoints, raft
         node = RaftNode(*who, store.log_view, store.saved, random, now, store.contacts)
         self._driver = Driver(node, store, self)
         self.steps = QuorumSteps(
@@ -123,7 +125,6 @@ class Quorum:
             on_step=on_step,
             fail=self._fail,
         )
-        self.history = History(self._clock, lambda: self._leading_image, self.steps.append_own)
         store.attach(
             self,
             self.steps.receive,
@@ -174,6 +175,7 @@ class Quorum:
         quorum = cls(settings, config, thread, store, random, on_fatal=on_fatal, on_step=on_step, steps=steps)
         quorum_events.tell_opened(store)
         try:
+            settings.check_role(store.log_view.voters)
             settings.check_reachable(store.log_view.voters, directory)
         except BaseException:
             await quorum.stop()
@@ -430,8 +432,6 @@ class Quorum:
                     warn_of_other_disk(self.settings.key, effect.voters)
             case KraftVersionChanged():
                 events.emit(quorum_events.STEP, what="kraft.version", version=effect.version)
-            case ChangeNoted() if self.is_active_controller:
-                self.history.hear(effect)
             case Event():
                 tell(effect)
                 self.leaderless.hear(effect)

@@ -64,8 +64,14 @@ SECOND = events.register(
 UNBELIEVABLE = events.register(
     "quorum.incarnation-unbelievable", logging.WARNING, "a node names a quorum generation that is impossible"
 )
+WITHOUT_ROLE = events.register(
+    "quorum.voter-without-role",
+    logging.WARNING,
+    "a voter runs without the controller role: it counts as a dead one, and the majority keeps its size",
+)
 
 _LOUD: Final = {
+    "raft.voter.without-role": WITHOUT_ROLE,
     "raft.snapshot.rejected": REJECTED,
     "raft.snapshot.unreadable": UNREADABLE,
     "raft.incarnation.refused": STALE,
@@ -82,6 +88,11 @@ def tell(event: Event) -> None:
     loud = _LOUD.get(event.name)
     if loud is not None:
         said: dict[str, Any] = dict(event.fields)
+        if loud is WITHOUT_ROLE:
+            id_ = said["voter"].id
+            said["next"] = (
+                f"start node {id_} with its controller role, or: barnabas quorum remove-controller -i {id_}"
+            )
         events.emit(loud, **said)
         return
     fields = " ".join(f"{name}={value}" for name, value in event.fields)

@@ -110,6 +110,24 @@ class QuorumSettings(NamedTuple):
             security=controllers_security(config),
         )
 
+    def check_role(self, voters: VoterSet) -> None:
+        """Check that this node does not take a voter's place without its role, as far as its directory says.
+
+        Raises ConfigError where it is in this set and has no controller role.
+        """
+        if self.raft.can_vote or not voters.has(self.key):
+            return
+        id_, directory = self.key
+        command = f"barnabas quorum remove-controller --controller-id {id_}"
+        if directory != ZERO_UUID:
+            command += f" --controller-directory-id {directory}"
+        raise ConfigError(
+            f"node {id_} is a voter of the quorum, and process.roles gives it no controller role: it would be "
+            "counted and could not vote",
+            next_step=f"set process.roles=broker,controller and start it; then `{command}`, and drop the role "
+            "once that is done (also if it was removed while it was down: a start with the role tells it)",
+        )
+
     def check_reachable(self, voters: VoterSet, directory: str) -> None:
         """Whether there can be a leader at all, as far as this node's directory says.
 

@@ -44,8 +44,7 @@ def register_quorum_gauges(metrics: Metrics, quorum: Quorum) -> None:
         return lambda: float(any(line.startswith(f"{kind} ") for line in quorum.describe().waiting))
 
     def possible() -> float:
-        observers = {row.key.id for row in quorum.describe().observers}
-        return float(len(observers & set(quorum.image.controllers) - set(quorum.voters.ids)))
+        return float(len(quorum.describe().could_vote(quorum.image.controllers)))
 
     read: tuple[tuple[str, str, Callable[[], float]], ...] = (
         (f"{_RAFT}current-state", f"Role: {', '.join(f'{i} {s}' for i, s in enumerate(STATES))}", state),

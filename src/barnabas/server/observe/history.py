@@ -1,8 +1,9 @@
 """What became of the quorum: who changed it when, what it waited for.  Kept as records, bounded.
 
-The leader appends one setting of all brokers for each change, right after the change's own record: where that is
-truncated, its line in the history is, too.  Names begin with `barnabas.history.`, then a number; a node that does
-not know them (one of Apache Kafka) keeps them like any setting that it does not know.
+The leader appends one setting of all brokers for each change, in the step that appends the change's own record,
+right behind it: where that is truncated, its line in the history is, too.  Names begin with `barnabas.history.`,
+then a number; a node that does not know them (one of Apache Kafka) keeps them like any setting that it does not
+know.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from weakref import WeakKeyDictionary
 
 from barnabas.controller.image import RESOURCE_BROKER, MetadataImage
 from barnabas.errors import ErrorCode
+from barnabas.model import Offset
 from barnabas.ports import Clock
-from barnabas.raft.effects import ChangeNoted
+from barnabas.raft.entries import Opaque
+from barnabas.raft.membership.noted import ChangeNoted
 from barnabas.wire.codec.message import MetadataRecord
 from barnabas.wire.metadata import ConfigRecord
 
@@ -44,19 +47,15 @@ def asker(context: Asking) -> str:
 
 
 class History:
-    """`asked(token, by)` when a change is asked for, `hear(effect)` when it is in the log or given up."""
+    """`asked(token, by)` when a change is asked for, `lines(change)` when it comes into the log or is given up."""
 
-    __slots__ = ("_append", "_asked", "_clock", "_forgotten", "_image", "_next")
+    __slots__ = ("_asked", "_clock", "_end", "_forgotten", "_image", "_next")
 
-    def __init__(
-        self,
-        clock: Clock,
-        image: Callable[[], MetadataImage],
-        append: Callable[[list[MetadataRecord]], None],
-    ) -> None:
+    def __init__(self, clock: Clock, image: Callable[[], MetadataImage], end: Callable[[], Offset]) -> None:
+        """`image` returns what is committed, `end` the end of the log, committed or not."""
         self._clock = clock
         self._image = image
-        self._append = append
+        self._end = end
         self._asked: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
         self._next = 0
         self._forgotten = -1
@@ -70,27 +69,30 @@ class History:
         self._asked[token] = by
         return token
 
-    def hear(self, change: ChangeNoted) -> None:
-        """Append its line.  Only the active controller may."""
+    def lines(self, change: ChangeNoted) -> tuple[Opaque, ...]:
+        """Make the records of a change's line, for the leader to append (`raft.membership.noted`)."""
         by = change.by or "on the way to the target"
         if change.token is not None:
             by = getattr(change.token, "by", "") or self._asked.get(change.token, "this node")
         outcome = "done" if change.outcome is ErrorCode.NONE else "given up"
-        self.note(by, change.what, outcome, change.seconds, change.waited_for)
+        records = self.note(by, change.what, outcome, change.seconds, change.waited_for)
+        return (Opaque(tuple(records), len(records)),)
 
-    def note(self, by: str, what: str, outcome: str, seconds: float = 0.0, waited_for: str = "") -> None:
-        """Append one line, and forget the oldest where there are too many."""
-        kept = self._image().cluster_config()
-        numbers = [number for name in kept if (number := _number(name)) is not None]
-        number = max([self._next, *(one + 1 for one in numbers)])
+    def note(
+        self, by: str, what: str, outcome: str, seconds: float = 0.0, waited_for: str = ""
+    ) -> list[MetadataRecord]:
+        """Return the records of one line, and of forgetting the oldest where there are too many."""
+        number = max(self._next, self._end())  # no line of any leader before, applied here or not, has it
         self._next = number + 1
         line = {"at": self._clock.now().wall_ms, "by": by, "what": what, "outcome": outcome}
         if waited_for:
             line |= {"seconds": round(seconds, 3), "waited_for": waited_for[:LONGEST_REASON]}
         text = json.dumps(line, separators=(",", ":"), ensure_ascii=False)
-        gone = [one for one in sorted(numbers) if self._forgotten < one <= number - MOST]
+        names = self._image().cluster_config()
+        kept = sorted(one for name in names if (one := _number(name)) is not None and one > self._forgotten)
+        gone = kept[: max(0, len(kept) + 1 - MOST)]
         self._forgotten = max(self._forgotten, *gone, -1)
-        self._append([_record(number, text), *(_record(one, None) for one in gone)])
+        return [_record(number, text), *(_record(one, None) for one in gone)]
 
 
 def _record(number: int, value: str | None) -> ConfigRecord:

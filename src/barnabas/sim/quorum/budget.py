@@ -68,8 +68,15 @@ def found(world: World, voters: VoterSet, among: Collection[Node]) -> int:
 
 
 def may_lose(world: World, node: Node, *, quiet: bool) -> bool:
-    """Whether the disk of `node` may be destroyed now.  `quiet`: no change of the voters is under way."""
-    for voters in sets_in_force(world):
+    """Whether the disk of `node` may be destroyed now.  `quiet`: no change of the voters is under way.
+
+    While one is, a node outside every set may be on its way in: its leader believes for a fetch timeout that it
+    lives, and appends a set that needs it.
+    """
+    sets = list(sets_in_force(world))
+    if not quiet and not any(voters.has(node.key) for voters in sets):
+        return False
+    for voters in sets:
         if not voters.has(node.key):
             continue
         if any(key.directory_id == ZERO_UUID for key in voters.keys):

@@ -10,10 +10,11 @@ from math import inf
 from typing import Protocol
 
 from barnabas.errors import (
+    ConfigError,
     StorageError,
 )
 from barnabas.log.storage.meta_properties import check_identity, read_meta_properties
-from barnabas.model import Endpoint, NodeId, ReplicaKey, Uuid
+from barnabas.model import Endpoint, NodeId, Offset, ReplicaKey, Uuid
 from barnabas.raft.entries import ElectionState
 from barnabas.raft.messages import (
     Started,
@@ -73,6 +74,10 @@ class Node:
         self.latency = (0.0002, 0.002)
         """Seconds that a job of the disk takes."""
         self.restart_at = inf
+        self.without_role = False
+        """Its configuration has no controller role."""
+        self.held_with_role: Offset = 0
+        """What was durable here when it lost that role: no leader counts more."""
 
     def __repr__(self) -> str:
         return f"<Node {self.id} run={self.run_number} {self.process or 'down'}>"
@@ -115,6 +120,11 @@ class Node:
             return False
         except StorageError as error:
             self._refused(error)
+            return False
+        except ConfigError as error:
+            world.tell(self.id, f"does not start: {error}")
+            self.without_role = False  # its operator reads what it says
+            world.down(self, "refused")
             return False
         self.process = self.last = process
         world.tell(self.id, f"starts (life {self.run_number}), the log ends at {process.log_view.end_offset}")
@@ -170,7 +180,7 @@ class Node:
         self.key = self._key()
         self.disk = MemoryDisk(self.world.rng.randrange(1 << 30))
         self.confirmed, self.confirmed_vote = (0, 0), ElectionState()
-        self.clean = self.damaged = self.rotten = self.apart = False
+        self.clean = self.damaged = self.rotten = self.apart = self.without_role = False
         self.world.tell(self.id, f"has an empty disk, {self.key}")
 
     def pause(self) -> None:

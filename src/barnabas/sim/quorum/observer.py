@@ -79,6 +79,9 @@ class Observer(Generic[N]):
     def estranged(self, node: N, said: dict[str, object]) -> None:
         """The node says that another one is of another quorum."""
 
+    def left(self, node: N) -> None:
+        """The node leads no more, because its own removal is committed."""
+
     def finished(self) -> None:
         """The world has come to rest, the core healed."""
 

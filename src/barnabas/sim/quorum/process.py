@@ -16,6 +16,7 @@ from barnabas.controller.image import MetadataImage
 from barnabas.controller.replay import Replay
 from barnabas.errors import (
     BarnabasError,
+    ConfigError,
     CorruptRecordError,
     ErrorCode,
     KafkaError,
@@ -58,7 +59,7 @@ from barnabas.raft.messages import (
     Tick,
 )
 from barnabas.raft.node import RaftNode
-from barnabas.raft.roles import Leader
+from barnabas.raft.roles import Cause, Leader
 from barnabas.raft.value import altered
 from barnabas.raft.voters import VersionRange, VoterSet
 from barnabas.server.kraft.records import metadata_of
@@ -67,6 +68,7 @@ from barnabas.server.kraft.settings import QuorumSettings
 from barnabas.server.kraft.snapshots import SnapshotKeeper
 from barnabas.server.kraft.storage import MetadataStore
 from barnabas.server.kraft.transfer import read_log, take_batches
+from barnabas.server.observe.history import History
 from barnabas.sim.kernel.clock import NodeClock
 from barnabas.sim.kernel.disk import Crashed, Loss, MemoryDisk
 from barnabas.sim.kernel.rng import SeededRandomness
@@ -111,6 +113,7 @@ class ProcessHost(Protocol):
     apart: bool
     damaged: bool
     rotten: bool
+    without_role: bool
     latency: tuple[float, float]
     process: Process | None
 
@@ -165,7 +168,10 @@ class Process:
         store.attach(self, self.receive, self.fail, on_image=self._on_image)
         self.log_view = store.log_view
         self.replay = Replay(store.image)
-        config = world.setup.config_of(owner.versions)
+        history = History(owner.clock, lambda: self.replay.image, lambda: self.log_view.end_offset)
+        config = altered(
+            world.setup.config_of(owner.versions), can_vote=not owner.without_role, historian=history.lines
+        )
         settings = QuorumSettings(
             owner.key,
             world.setup.cluster_id,
@@ -176,6 +182,11 @@ class Process:
             snapshot_bytes=world.setup.snapshot_bytes,
             snapshot_interval=0.0,
         )
+        try:
+            settings.check_role(store.log_view.voters)
+        except ConfigError:
+            store.log.abandon()
+            raise
         self.keeper = SnapshotKeeper(settings, store)
         rng = SeededRandomness(f"{world.seed}/{owner.id}/{owner.run_number}")
         now = owner.clock.now()
@@ -380,6 +391,8 @@ class Process:
             world.tell(owner.id, str(effect))
             if effect.name == "raft.stranger":
                 owner.invariants.estranged(owner, dict(effect.fields))
+            elif effect.name == "raft.role" and dict(effect.fields)["cause"] == Cause.REMOVED.name.lower():
+                owner.invariants.left(owner)
         elif isinstance(effect, Stopped):
             self.store.stopping = True
             run_number = owner.run_number

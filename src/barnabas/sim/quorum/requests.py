@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from barnabas.model import NodeId
 from barnabas.raft.messages import ChangeRequest, Request
@@ -18,6 +18,11 @@ class Asker(NamedTuple):
     correlation: int
     request: Request
 
+    @property
+    def by(self) -> str:
+        """Say who asks, for the history."""
+        return f"node {self.node}"
+
 
 class ChangeAsked:
     """A request for a change of the voters that reached a node.  `token` is the sender's; `sets` and `notes`
@@ -25,6 +30,8 @@ class ChangeAsked:
     """
 
     __slots__ = ("answered", "notes", "request", "run_number", "sets", "token")
+    by: ClassVar[str] = "an operator"
+    """For the history."""
 
     def __init__(self, token: object, request: ChangeRequest, run_number: int) -> None:
         self.token = token

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from barnabas.model import NodeId, Offset
-from barnabas.raft.entries import Batch, SnapshotId
+from barnabas.raft.entries import Batch, SnapshotId, VotersEntry
 from barnabas.raft.messages import Resign
 from barnabas.raft.roles import Leader
 from barnabas.sim.quorum.faults import QuorumFault
@@ -23,6 +23,7 @@ __all__ = [
     "InstallPoint",
     "KillThenPowerCut",
     "LateVotes",
+    "RoleLost",
     "StrayLog",
     "TargetedFault",
     "TornWrites",
@@ -402,6 +403,63 @@ class EpochBegun(TargetedFault):
         return node.process.node.epoch
 
 
+class RoleLost(TargetedFault):
+    """A node is killed and started without the controller role, often the one that is just becoming a voter: its
+    disk does not know of that yet.  A node whose disk knows that it votes does not start so.
+    """
+
+    name = "a voter without the controller role"
+    rate = 2.0
+    duration = (3.0, 10.0)
+    victim: Node | None = None
+
+    def plan(self) -> str | None:
+        up = [node for node in self.world.nodes.values() if node.up and not node.paused and not node.apart]
+        if not up or self.rng.random() >= 0.2:
+            return "whoever becomes a voter next"
+        node = self.rng.choice(up)
+        self.world.at(0.0, lambda: self._strike(node))
+        return f"node {node.id}"
+
+    def appended(self, node: Node, batch: Batch) -> None:
+        process = node.process
+        if self.victim is not None or process is None or batch.raw is not None or not process.node.is_leader:
+            return
+        before = process.log_view.voters_at(batch.base_offset)
+        for entry in batch.entries:
+            for key in entry.voters.keys if isinstance(entry, VotersEntry) and before else ():
+                new = self.world.nodes[key.id]
+                if not before.has(key) and new.key == key and new.up and not new.paused:
+                    self.world.at(0.0, lambda new=new: self._strike(new))  # type: ignore[misc]
+
+    def _strike(self, node: Node) -> None:
+        if (
+            self not in self.world.onlookers
+            or self.victim is not None
+            or node.process is None
+            or node.damaged
+        ):
+            return
+        self.victim = node
+        node.without_role, node.held_with_role = True, node.process.log_view.persisted
+        node.off("some", "killed, its controller role is taken away", reset=True)
+        node.restart_at = self.world.time + self.rng.uniform(0.01, 0.2)
+        self.world.when(node.restart_at, lambda: self._start(node))
+
+    def _start(self, node: Node) -> None:
+        if node.process is None and node.without_role and not node.damaged:
+            node.start()
+
+    def end(self) -> None:
+        node = self.victim
+        if node is not None and node.without_role:
+            node.without_role = False
+            if node.process is not None:
+                node.off("all", "power cut, then it has its controller role again")
+                node.restart_at = self.world.time + self.rng.uniform(0.1, 1.0)
+        super().end()
+
+
 TARGETED_FAULTS: tuple[type[TargetedFault], ...] = (
     FigureEight,
     StrayLog,
@@ -410,4 +468,5 @@ TARGETED_FAULTS: tuple[type[TargetedFault], ...] = (
     TornWrites,
     KillThenPowerCut,
     EpochBegun,
+    RoleLost,
 )

@@ -245,7 +245,8 @@ class World(EventHeap):
             if leaves is not None:
                 self.removals[leaves] -= 1
             process = node.process
-            if process is not None:
+            listens = source < 0 or not node.without_role  # a broker has no listener for controllers
+            if process is not None and listens:
                 node.invariants.arrived(node, request)
                 node.act(node.run_number, lambda: self._asked(process, token, request))
             elif self.network.reaches(target, source):

@@ -10,6 +10,7 @@ from barnabas.wire.codec.declaration import (
     OWN_TAG,
     ZERO_UUID,
     Array,
+    Bool,
     Int8,
     Int16,
     Int32,
@@ -55,6 +56,7 @@ class FetchRequest(Message, key=1, versions="4-18", flexible="12+"):
     rack_id: String = since(11, default="", ignorable=True)
     incarnation: Int32 = since(12, default=-1, tag=OWN_TAG, ignorable=True)
     origin: Uuid = since(12, default=ZERO_UUID, tag=OWN_TAG + 1, ignorable=True)
+    cannot_vote: Bool = since(12, default=False, tag=OWN_TAG + 2, ignorable=True)
 
 
 class ReplicaState(Struct):

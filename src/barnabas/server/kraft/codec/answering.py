@@ -115,6 +115,7 @@ def _fetch_asked(message: fetch.FetchRequest, version: int, listener: str) -> ra
         message.max_wait_ms / 1000,
         message.max_bytes,
         message.cluster_id,
+        not message.cannot_vote,
     )
 
 

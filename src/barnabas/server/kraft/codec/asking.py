@@ -105,6 +105,7 @@ def _fetch(request: raft.FetchRequest, version: int) -> Message:
         max_wait_ms=round(request.max_wait * 1000),
         max_bytes=request.max_bytes,
         topics=[topic],
+        cannot_vote=not request.can_vote,
         **replica,
     )
 

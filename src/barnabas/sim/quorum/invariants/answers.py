@@ -21,6 +21,8 @@ from barnabas.raft.messages import (
     UpgradeRequest,
     VoteRequest,
 )
+from barnabas.sim.quorum.invariants.committed_log import METADATA
+from barnabas.sim.quorum.invariants.durable_view import survives_power_cut
 from barnabas.sim.quorum.invariants.invariant import Invariant
 from barnabas.sim.quorum.node import Node
 from barnabas.sim.quorum.requests import ChangeAsked
@@ -131,8 +133,8 @@ class AnsweredInTime(Invariant):
 
 
 class WrittenBeforeSent(Invariant):
-    """S2: what a message speaks of stands in the files before it leaves (synced or not: a node
-    that answers for a sync waits for it first).
+    """S2: what a message speaks of stands in the files before it leaves, and what a fetch of a voter says it has
+    is durable, whatever the role of its node and whomever it asks.
     """
 
     name = "S2"
@@ -140,12 +142,23 @@ class WrittenBeforeSent(Invariant):
     def sending(self, node: Node, request: Request) -> None:
         if isinstance(request, FetchRequest):
             self._written(node, request.offset, "asks for what follows")
+            self._durable(node, request)
         elif isinstance(request, VoteRequest):
             self._written(node, request.last_offset, "stands with a log up to")
 
     def replying(self, node: Node, response: Response) -> None:
         if isinstance(response, FetchResponse) and response.read is not None:
             self._written(node, response.read.end, "answers a fetch up to")
+
+    def _durable(self, node: Node, request: FetchRequest) -> None:
+        process = node.process
+        assert process is not None
+        if node.rotten or not process.node.voters.has(node.key):
+            return
+        if not survives_power_cut(node.disk, METADATA, request.offset, request.last_epoch):
+            self.fail(
+                f"{node.key}, a voter, fetches from {request.offset}, and a power cut would take some of it"
+            )
 
     def _written(self, node: Node, end: Offset, what: str) -> None:
         assert node.process is not None

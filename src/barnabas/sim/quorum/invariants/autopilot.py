@@ -43,6 +43,8 @@ class AutopilotKeepsItsWord(Invariant):
     def arrived(self, node: Node, request: Request) -> None:
         if not isinstance(request, (FetchRequest, FetchSnapshotRequest, UpdateVoterRequest)):
             return
+        if isinstance(request, FetchRequest) and not request.can_vote:
+            return  # such a node counts as dead
         replica = request.voter if isinstance(request, UpdateVoterRequest) else request.replica
         self._first.setdefault((node.id, replica), self.world.time)
         self._last[node.id, replica] = self.world.time

@@ -22,6 +22,7 @@ from barnabas.sim.quorum.invariants.invariant import Invariant
 from barnabas.sim.quorum.invariants.membership import (
     OneChangeAtATime,
     OneKeyDiffers,
+    RemovalIsTold,
     VotersFromTheLog,
     WrongAddressStaysOut,
 )
@@ -66,6 +67,7 @@ ALL: tuple[type[Invariant], ...] = (
     OneChangeAtATime,
     OneKeyDiffers,
     VotersFromTheLog,
+    RemovalIsTold,
     OnlyVotersCount,
     NewDiskNewReplica,
     HonestAnswers,

@@ -7,12 +7,13 @@ from itertools import pairwise
 from barnabas.model import ZERO_UUID, Offset
 from barnabas.raft.entries import Batch, VotersEntry
 from barnabas.raft.voters import VoterSet
+from barnabas.server.observe.history import lines_of
 from barnabas.sim.quorum.invariants.invariant import Invariant
 from barnabas.sim.quorum.node import Node
 from barnabas.sim.quorum.process import Process
 from barnabas.sim.quorum.world import World
 
-__all__ = ["OneChangeAtATime", "OneKeyDiffers", "VotersFromTheLog", "WrongAddressStaysOut"]
+__all__ = ["OneChangeAtATime", "OneKeyDiffers", "RemovalIsTold", "VotersFromTheLog", "WrongAddressStaysOut"]
 
 
 class OneChangeAtATime(Invariant):
@@ -108,6 +109,23 @@ class VotersFromTheLog(Invariant):
         mine = node.process.log_view.voters_at(end)
         if sets and mine.keys != sets[-1].keys:
             self.fail(f"at {end} node {node.id} has the voters {mine}, decided are {sets[-1]}")
+
+
+class RemovalIsTold(Invariant):
+    """M14: a leader that removed itself leaves the line of the history that says so."""
+
+    name = "M14"
+
+    def left(self, node: Node) -> None:
+        process = node.process
+        assert process is not None
+        log_view = process.log_view
+        offset = log_view.voter_sets.latest_offset
+        if offset is None or log_view.epoch_at(offset) != process.node.epoch:
+            return  # an earlier leader appended it
+        told = lines_of(process.replay.image.cluster_config())
+        if not any(f'"remove {node.key}"' in line for line in told):
+            self.fail(f"{node.key} removed itself, and the committed history does not say so")
 
 
 class WrongAddressStaysOut(Invariant):

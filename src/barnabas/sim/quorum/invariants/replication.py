@@ -17,7 +17,9 @@ __all__ = ["HighWatermarkIsHeld", "LeaderHasAll", "LogsAgree", "NothingCommitted
 
 
 class HighWatermarkIsHeld(Invariant):
-    """Q3: what a leader publishes never falls, and is durable at a majority of its latest voter set."""
+    """Q3: what a leader publishes never falls, and is durable at a majority of its latest voter set, whose nodes
+    can vote.
+    """
 
     name = "Q3"
 
@@ -38,6 +40,8 @@ class HighWatermarkIsHeld(Invariant):
     def _holds(self, key: ReplicaKey, end: Offset, epoch: Epoch) -> bool:
         node = self.world.nodes.get(key.id)
         if node is not None and key.directory_id in (node.key.directory_id, ZERO_UUID):
+            if node.without_role and end > node.held_with_role:
+                return False  # who cannot vote does not count
             return survives_power_cut(node.disk, METADATA, end, epoch)
         grave = self.world.graves.get(key)
         return grave is not None and survives_power_cut(grave, METADATA, end, epoch)
