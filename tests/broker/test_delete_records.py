@@ -198,6 +198,6 @@ def test_records_deleted_up_to_what_a_follower_has_not_yet_reached_begin_there(t
     three[1].log.roll(three.nodes[1].now)
     three[1].log.retain(three.nodes[1].now)
     three.cut.clear()
-    three.settle()
+    three.settle(20)
     assert three[3].log_start_offset == 7
     assert set(three.state.isr) == {1, 2, 3}

@@ -146,7 +146,7 @@ def test_a_follower_in_the_middle_of_what_is_gone_goes_on_behind_it(three: Repli
     clean(three[1], three, 1)
     assert three[3].log.log_end_offset == 4
     three.cut.clear()
-    three.settle()
+    three.settle(20)
     assert set(three.state.isr) == {1, 2, 3}
     assert values(three, 3) == ["v0", "v1", "v2", "v3", "unsaid", "v19", "v20"]
     three.put(leader=3)
@@ -187,7 +187,7 @@ def test_a_follower_out_of_range_of_a_leader_whose_segments_went_begins_at_its_s
         clean(three[id_], three, id_)
         three[id_].log.retain(three.nodes[id_].now)
     three.cut.clear()
-    three.settle()
+    three.settle(20)
     assert three[3].log.log_start_offset == 9
     assert values(three, 3) == ["v8", "v9", "v10", "v11", "end"]
     assert set(three.state.isr) == {1, 2, 3}

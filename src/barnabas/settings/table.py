@@ -307,6 +307,9 @@ _s("add.partitions.to.txn.retry.backoff.max.ms", "int", 100,
    "How long to ask again in that case, before the producer is told to try again.", low=0, high=MAX_INT)
 _s("replica.lag.time.max.ms", "long", 30000,
    "A follower that has not caught up for this long leaves the in-sync set.", low=1, high=MAX_LONG)
+_s("barnabas.replica.stall.max.ms", "long", 1250,
+   "A follower for which alone acknowledgements wait for this long leaves the in-sync set, if enough others "
+   "have the records: as many as min.insync.replicas, and one besides the leader.", low=100, high=MAX_LONG)
 
 _s("replica.selector.class", "string", None,
    "Where consumers that state their rack (`client.rack`) read: `...RackAwareReplicaSelector`: at a "

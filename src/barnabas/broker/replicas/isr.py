@@ -2,7 +2,8 @@
 controller.
 
 A follower joins once it holds everything below the high watermark and has reached this leader's epoch.  It
-leaves when it has not caught up for `replica.lag.time.max.ms`. Neither takes effect until the controller has
+leaves when it has not caught up for `replica.lag.time.max.ms`, and sooner when acknowledgements wait for it
+alone (`held_back`).  Neither takes effect until the controller has
 agreed (AlterPartition, KIP-497). Until then a joining replica counts for the high watermark already, and a
 leaving one still counts, so that the high watermark is right whatever the controller decides.
 
@@ -21,6 +22,7 @@ from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING
 
+from barnabas.broker.replicas.held_back import HeldBack
 from barnabas.broker.walk import Walk
 from barnabas.errors import ErrorCode
 from barnabas.model import NodeId, Now, Uuid
@@ -68,6 +70,7 @@ class InSyncSets:
         "_walk",
         "_wanting",
         "expansions",
+        "held_back",
         "shrinks",
     )
 
@@ -78,6 +81,7 @@ class InSyncSets:
         self._retry_at = inf
         self._look_at = 0.0
         self._walk: Walk[Partition] = Walk()
+        self.held_back = HeldBack(broker.config.int("barnabas.replica.stall.max.ms") / 1000.0)
         self.expansions = self.shrinks = 0
 
     # ---- who joins, who leaves ---------------------------------------------------------------------------
@@ -109,10 +113,12 @@ class InSyncSets:
                 or partition.leading.proposed is not None
             ):
                 continue
-            lagging = partition.laggards(now)
-            if lagging:
-                self.shrinks += 1
-                self._propose(partition, tuple(n for n in partition.leading.isr if n not in lagging), now)
+            self._take_out(partition, partition.laggards(now), now)
+
+    def _take_out(self, partition: Partition, lagging: tuple[NodeId, ...], now: Now) -> None:
+        if lagging:
+            self.shrinks += 1
+            self._propose(partition, tuple(n for n in partition.leading.isr if n not in lagging), now)
 
     @property
     def looking(self) -> bool:
@@ -127,11 +133,17 @@ class InSyncSets:
     # ---- asking the controller ---------------------------------------------------------------------------
 
     def next_deadline(self) -> float | None:
-        """When `tick` has something to do."""
-        return None if self._retry_at == inf else self._retry_at
+        """Return when `tick` has something to do."""
+        look_at = self.held_back.next_deadline()
+        at = self._retry_at if look_at is None else min(look_at, self._retry_at)
+        return None if at == inf else at
 
     def tick(self, now: Now) -> None:
-        """Ask again what could not be asked."""
+        """Propose sets without stalled followers, and with those that returned; ask again what could not be asked."""
+        for partition, stalled, returning in self.held_back.look(now):
+            self._take_out(partition, stalled, now)
+            for node in returning:
+                self.consider(partition, node, now)
         if now.mono >= self._retry_at:
             self._retry_at = inf
             self._send(now)

@@ -20,25 +20,36 @@ class LeaderState:
 
     __slots__ = (
         "_eligible",
+        "_least",
         "_max_lag",
+        "_stall",
         "enough_in_sync",
         "epoch_start",
         "isr",
+        "may_spare_one",
         "progress",
         "proposed",
+        "stalled",
         "traffic",
     )
 
-    def __init__(self, max_lag: float, eligible: Callable[[NodeId, int], bool]) -> None:
-        """`max_lag` in seconds; `eligible(node, broker epoch)`: whether a replica may be in sync at all."""
+    def __init__(self, max_lag: float, stall: float, eligible: Callable[[NodeId, int], bool]) -> None:
+        """`max_lag` and `stall` (`held_back`) in seconds; `eligible(node, broker epoch)`: whether a replica may
+        be in sync at all."""
         self._max_lag = max_lag
+        self._stall = min(max_lag, stall)
+        self._least = 1
         self._eligible = eligible
         self.epoch_start: Offset = 0
         """Where the leader's epoch starts."""
         self.isr: tuple[NodeId, ...] = ()
         self.proposed: tuple[NodeId, ...] | None = None
         self.progress: dict[NodeId, ReplicaProgress] = {}
+        self.stalled: set[NodeId] = set()
+        """Followers that held acknowledgements back and have not kept up for long enough since (`held_back`)."""
         self.enough_in_sync = False
+        self.may_spare_one = False
+        """Whether enough stay in sync without one follower: the leader, another, and min.insync.replicas."""
         self.traffic = PartitionTraffic()
         """What clients wrote and read since this node has the partition, whoever led it meanwhile."""
 
@@ -49,6 +60,8 @@ class LeaderState:
         """`node` leads it; `fresh`: in a new epoch, for which nothing counts that an earlier leader was told."""
         self.isr = state.isr
         known = {} if fresh else self.progress
+        if fresh:
+            self.stalled.clear()
         self.progress = {
             replica: known.get(replica) or ReplicaProgress(now.mono if replica in state.isr else NEVER)
             for replica in state.replicas
@@ -60,10 +73,13 @@ class LeaderState:
         self.isr = ()
         self.proposed = None
         self.progress = {}
+        self.stalled.clear()
 
     def count_in_sync(self, least: int, replicas: int) -> None:
-        """Whether at least `least` replicas are in sync, of as many as there are."""
-        self.enough_in_sync = len(self.isr) >= min(least, replicas or 1)
+        """Note whether at least `least` replicas are in sync, of as many as there are."""
+        self._least = min(least, replicas or 1)
+        self.enough_in_sync = len(self.isr) >= self._least
+        self.may_spare_one = len(self.isr) > max(self._least, 2)
 
     def agreed(self, isr: tuple[NodeId, ...]) -> None:
         """The controller agreed to this in-sync set."""
@@ -71,7 +87,10 @@ class LeaderState:
         self.proposed = None
 
     def least_end(self, here: Offset, now: Now) -> Offset:
-        """The least end among the in-sync replicas and those that keep up and will soon be in sync."""
+        """Return the least end among the in-sync replicas and those that keep up and will soon be in sync.
+
+        One of the latter counts no longer than a stall may last: it would hold acknowledgements back.
+        """
         end = here
         proposed = self.proposed or ()
         for node, replica in self.progress.items():
@@ -79,7 +98,9 @@ class LeaderState:
                 node in self.isr
                 or node in proposed
                 or (
-                    replica.caught_up(here, now, self._max_lag) and self._eligible(node, replica.broker_epoch)
+                    replica.caught_up(here, now, self._stall)
+                    and node not in self.stalled
+                    and self._eligible(node, replica.broker_epoch)
                 )
             ):
                 if replica.log_end < end:
@@ -94,14 +115,21 @@ class LeaderState:
         return start
 
     def may_join(self, node: NodeId, high_watermark: Offset) -> bool:
-        """Whether a follower holds everything that is committed, and has reached this leader's epoch."""
+        """Return whether a follower holds everything that is committed, has reached this leader's epoch, and is
+        not stalled."""
         replica = self.progress.get(node)
         return (
             replica is not None
             and replica.log_end >= high_watermark
             and replica.log_end >= self.epoch_start
+            and node not in self.stalled
             and self._eligible(node, replica.broker_epoch)
         )
+
+    def holding_back(self, end: Offset) -> tuple[NodeId, ...]:
+        """Return the in-sync replicas that have not reached `end`, if enough have (as for `may_spare_one`)."""
+        lacking = tuple(n for n in self.isr if n in self.progress and self.progress[n].log_end < end)
+        return lacking if len(self.isr) - len(lacking) >= max(self._least, 2) else ()
 
     def laggards(self, end: Offset, now: Now) -> tuple[NodeId, ...]:
         """The in-sync replicas that have not caught up with `end` for `max_lag`."""

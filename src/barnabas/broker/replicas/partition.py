@@ -81,6 +81,7 @@ class Partition:
 
     __slots__ = (
         "_dirty",
+        "_held",
         "_readable",
         "_touched",
         "acknowledgements",
@@ -88,6 +89,7 @@ class Partition:
         "directory",
         "followed",
         "gone",
+        "held_back",
         "high_watermark",
         "index",
         "is_leader",
@@ -119,9 +121,12 @@ class Partition:
         *,
         config: LogConfig,
         max_lag: float = 30.0,
+        stall: float = 30.0,
+        held: list[Partition] | None = None,
         eligible: Callable[[NodeId, int], bool] = lambda node, epoch: True,
     ) -> None:
-        """`max_lag` in seconds; `eligible(node, broker epoch)`: whether a replica may be in sync at all."""
+        """`max_lag` and `stall` in seconds; `eligible(node, broker epoch)`: whether a replica may be in sync at
+        all; `held`: where it puts itself when acknowledgements wait for its followers (`held_back`)."""
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
@@ -134,7 +139,7 @@ class Partition:
         self.partition_epoch = -1
         self.replicas: tuple[NodeId, ...] = ()
         self.is_leader = False
-        self.leading = LeaderState(max_lag, eligible)
+        self.leading = LeaderState(max_lag, stall, eligible)
         self.offline = False
         self.gone = False
         self.high_watermark: Offset = log.high_watermark
@@ -144,6 +149,9 @@ class Partition:
         self.watchers = Watchers()
         self.acknowledgements = AcknowledgementQueue()
         self._touched = touched
+        self._held = [] if held is None else held
+        self.held_back = False
+        """Whether it has put itself there, and was not taken off since."""
         self._dirty = False
         self._readable = _UNREAD
         self.configure(config)
@@ -319,6 +327,9 @@ class Partition:
         high_watermark = self.high_watermark
         acknowledgements, watchers = self.acknowledgements, self.watchers
         acknowledgements.advance(high_watermark, here, leading.enough_in_sync)
+        if high_watermark < here and leading.may_spare_one and not self.held_back:
+            self.held_back = True
+            self._held.append(self)
         if acknowledgements.purging:
             acknowledgements.purged(self.low_watermark)
         moved = 0
@@ -380,6 +391,11 @@ class Partition:
     def low_watermark(self) -> Offset:
         """The least log start of all live replicas.  A dead one learns the new start when it returns."""
         return self.leading.least_start(self.log.log_start_offset)
+
+    @property
+    def replicated_end(self) -> Offset:
+        """Up to here followers may fetch."""
+        return self.log.written_end_offset if self.log.page_cache else self.log.acknowledged_end_offset
 
     def read(self, offset: Offset, max_bytes: int) -> LazyBytes:
         """Whole batches from `offset` up to the written end, for the node's own use (loading groups)."""

@@ -67,10 +67,13 @@ class ReplicaProgress:
         """It asked for `offset`: it holds everything below.
 
         Caught up now when that is the leader's end; caught up at its previous fetch when it is at least
-        the end the leader had then (a busy partition is never exactly at its end).
+        the end the leader had then (a busy partition is never exactly at its end).  One whose end moved back
+        lost records: that it had them before counts for nothing.
         """
         if self._session is not None:
             self.resumes(self._session)  # that of an earlier connection
+        if offset < self.log_end:
+            self._caught_up_at = NEVER
         if offset >= leader_end:
             if now.mono > self._caught_up_at:
                 self._caught_up_at = now.mono
