@@ -97,6 +97,7 @@ class World:
         self.short: list[str] = []
         self.aside: list[tuple[str, str]] = []
         self.rooms: list[tuple[str, bool]] = []
+        self.speeds: list[bool] = []
         self.no_room: list[StorageError] = []
         self.compactions: list[tuple[TopicPartition, CompactionStatistics]] = []
         self.uncompacted: list[tuple[TopicPartition, str]] = []
@@ -113,6 +114,9 @@ class World:
 
     def room_changed(self, directory: Any, space: Any) -> None:
         self.rooms.append((directory.path, space.full))
+
+    def speed_changed(self, directory: Any) -> None:
+        self.speeds.append(directory.slow)
 
     def not_hosted(self, error: StorageError) -> None:
         if not error.full:

@@ -6,7 +6,7 @@ Scenarios: K194, K195.
 from __future__ import annotations
 
 import pytest
-from tests.controller.cluster import Cluster
+from tests.controller.cluster import Cluster, directory
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE
@@ -219,3 +219,57 @@ def test_where_unclean_elections_are_allowed_a_lost_leader_is_replaced_in_the_sa
     cluster.beat(1, want_fence=True)
     assert (cluster.state().leader, cluster.state().isr, cluster.state().recovering) == (2, (2,), True)
     assert cluster.offset == offset + 2
+
+
+# A disk that is full or slow.
+
+
+def test_a_full_disk_gives_its_leaderships_away_and_stops_nobody() -> None:
+    cluster = Cluster(1, 2, 3)
+    cluster.assign([1, 2, 3], [2, 1, 3], **{"min.insync.replicas": "2"})
+    cluster.beat(1, unfit_log_dirs=[directory(1)])
+    moved, other = cluster.state(), cluster.state(index=1)
+    assert (moved.leader, moved.isr) == (2, (2, 3))
+    assert (other.leader, other.isr) == (2, (2, 1, 3)), "where it follows its leader sees to it"
+
+
+def test_a_full_disk_stays_in_sync_where_too_few_others_are() -> None:
+    cluster = Cluster(1, 2)
+    cluster.assign([1, 2], **{"min.insync.replicas": "2"})
+    cluster.beat(1, unfit_log_dirs=[directory(1)])
+    assert (cluster.state().leader, cluster.state().isr) == (2, (1, 2))
+
+
+def test_a_full_disk_keeps_what_nobody_else_could_lead_better() -> None:
+    cluster = Cluster(1, 2)
+    cluster.assign([1, 2], [1, 2])
+    cluster.beat(2, unfit_log_dirs=[directory(2)])
+    cluster.beat(1, unfit_log_dirs=[directory(1)])
+    assert [cluster.state(index=index).leader for index in (0, 1)] == [1, 1]
+
+
+def test_only_what_lies_on_the_full_disk_is_given_away() -> None:
+    cluster = Cluster(1, 2)
+    cluster.assign([1, 2])
+    cluster.beat(1, unfit_log_dirs=[directory(9)])
+    assert cluster.state().leader == 1
+
+
+def test_a_full_disk_is_elected_only_where_no_other_is_in_sync() -> None:
+    cluster = Cluster(1, 2, 3)
+    cluster.assign([1, 2, 3], [1, 2, 3])
+    change(cluster, 1, isr=[1, 2])
+    cluster.beat(2, unfit_log_dirs=[directory(2)])
+    cluster.beat(1, want_fence=True)
+    assert [cluster.state(index=index).leader for index in (0, 1)] == [3, 2]
+
+
+def test_leaderships_go_back_once_there_is_room() -> None:
+    cluster = Cluster(1, 2)
+    cluster.assign([1, 2], **{"min.insync.replicas": "2"})
+    cluster.beat(1, unfit_log_dirs=[directory(1)])
+    asked = {"flights": [0]}
+    assert list(elect(cluster, PREFERRED, asked).values()) == [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE]
+    cluster.beat(1)
+    assert list(elect(cluster, PREFERRED, asked).values()) == [ErrorCode.NONE]
+    assert cluster.state().leader == 1

@@ -160,6 +160,10 @@ class BrokerHost(Protocol):
         """A log directory has no room for records any more, or has room again (`space.full`).  Log it."""
         ...
 
+    def speed_changed(self, directory: LogDirectory) -> None:
+        """The disk of a log directory takes too long for syncs, or no longer does (`slow`).  Log it."""
+        ...
+
     def not_hosted(self, error: StorageError) -> None:
         """A partition could not be hosted, and its directory is not the reason.  Log it."""
         ...

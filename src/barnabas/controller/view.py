@@ -11,9 +11,9 @@ from collections.abc import Generator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from barnabas.config import TOPIC_SETTINGS, Config, format_value
-from barnabas.controller.decisions.partitions import Election, ElectionRules, acceptable_leader
+from barnabas.controller.decisions.partitions import Election, ElectionRules, acceptable_leader, lies_in
 from barnabas.controller.feature_levels import ELR_FEATURE, METADATA_VERSION
-from barnabas.controller.image import MetadataImage, Topic
+from barnabas.controller.image import MetadataImage, PartitionState, Topic
 from barnabas.controller.versions import LATEST
 from barnabas.model import (
     DIRECTORY_MIGRATING,
@@ -37,7 +37,8 @@ class BrokerContact(NamedTuple):
     """When a broker was last heard, and what it said: soft state, never in the log.
 
     `registered_at` is the offset of its registration record; `shutdown_offset` the offset at which its
-    controlled shutdown began, None when none is under way.  `presumed`: not heard by this controller since
+    controlled shutdown began, None when none is under way.  `unfit` are directories whose partitions it had
+    rather not lead: their disk is full or slow.  `presumed`: not heard by this controller since
     it became active, only presumed to live.
     """
 
@@ -47,6 +48,7 @@ class BrokerContact(NamedTuple):
     registered_at: Offset
     shutdown_offset: Offset | None = None
     presumed: bool = False
+    unfit: frozenset[DirectoryId] = frozenset()
 
 
 class Decision(NamedTuple):
@@ -96,12 +98,17 @@ class View(NamedTuple):
         unclean = self.topic_setting(topic.name, "unclean.leader.election.enable").lower() == "true"
         return ElectionRules(
             acceptable=acceptable_leader(self.image),
+            fit=self._fit,
             elr=self.image.feature(ELR_FEATURE) >= 1,
             min_isr=int(self.topic_setting(topic.name, "min.insync.replicas")),
             election=Election.UNCLEAN if unclean else Election.ONLINE,
             level=self.image.feature(METADATA_VERSION) or LATEST,
             directory=self.default_directory,
         )
+
+    def _fit(self, broker: NodeId, state: PartitionState) -> bool:
+        contact = self.contacts.get(broker)
+        return contact is None or not contact.unfit or not lies_in(state, broker, contact.unfit)
 
     def default_directory(self, broker: NodeId) -> DirectoryId:
         """The only directory of a broker that has one; with several the broker chooses and tells us."""

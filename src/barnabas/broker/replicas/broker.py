@@ -34,6 +34,7 @@ from barnabas.broker.replicas.isr import InSyncSets
 from barnabas.broker.replicas.maintenance import Maintenance
 from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.replicas.reconcile import Reconciler
+from barnabas.broker.replicas.slow_disks import SlowDisks
 from barnabas.broker.sessions import SessionCache, SessionStatistics
 from barnabas.broker.txn_verification import Verifications
 from barnabas.broker.walk import Walk
@@ -46,6 +47,7 @@ from barnabas.log.log import Log
 from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.log.storage.checkpoints import CheckpointJob
 from barnabas.log.storage.log_directories import LogDirectories
+from barnabas.log.storage.log_directory import LogDirectory
 from barnabas.log.storage.log_names import partition_of
 from barnabas.log.storage.removal import Removal
 from barnabas.log.storage.sync import SyncJob
@@ -53,6 +55,7 @@ from barnabas.model import (
     METADATA_TOPIC,
     NO_EPOCH,
     NO_NODE,
+    DirectoryId,
     Epoch,
     NodeId,
     Now,
@@ -70,7 +73,7 @@ _PARTITIONS_PER_STEP = 2000
 class SyncRequest:
     """One log to sync.  `run` may be called in any thread; then `Broker.synced` on the loop."""
 
-    __slots__ = ("job", "log", "partition")
+    __slots__ = ("job", "log", "partition", "running")
     measured = True
     """The metrics of syncs count it, and no other work of threads."""
 
@@ -78,9 +81,17 @@ class SyncRequest:
         self.partition = partition
         self.log = partition.log
         self.job = job
+        self.running = False
+        """A thread has begun with it."""
+
+    @property
+    def directory(self) -> LogDirectory | None:
+        """Where the log lies."""
+        return self.partition.directory
 
     def run(self) -> None:
         """Sync.  Raises StorageError."""
+        self.running = True
         self.job.run()
 
     def __repr__(self) -> str:
@@ -136,6 +147,9 @@ class Broker(HostedPartitions):
         self.checks = BatchChecks(host.held)
         self.verifications = Verifications(config, host.verify_transaction)
         self.in_sync = InSyncSets(self)
+        self.slow_disks = SlowDisks(
+            config.int("barnabas.replica.stall.max.ms") / 1000.0, host.speed_changed
+        )
         self.followers = Followers(self)
         self.assignments = Assignments(host)
         self.moves = Moves(self, self.assignments, config)
@@ -147,6 +161,7 @@ class Broker(HostedPartitions):
         self.maintenance = Maintenance(config, logs, host, self._retained)
         self._others: tuple[_Waits, ...] = (
             self.in_sync,
+            self.slow_disks,
             self.maintenance.cleaner,
             self.assignments,
             self.moves,
@@ -246,7 +261,9 @@ class Broker(HostedPartitions):
                         if (parked := watcher.moved(moved)) is not None:
                             woken[parked] = None
                 if (job := partition.begin_sync()) is not None:
-                    syncs.append(SyncRequest(partition, job))
+                    sync = SyncRequest(partition, job)
+                    self.slow_disks.began(sync)
+                    syncs.append(sync)
             for waiting in woken:
                 waiting.wake(now)
             for partition in partitions:
@@ -314,6 +331,7 @@ class Broker(HostedPartitions):
 
     def _log_synced(self, sync: SyncRequest, error: StorageError | None, now: Now) -> None:
         partition = sync.partition
+        self.slow_disks.ended(sync)
         partition.sync.returned(sync.job)
         if partition.gone or partition.offline:
             return
@@ -330,6 +348,7 @@ class Broker(HostedPartitions):
         """Let overdue waiters have their answers.  Call it at `next_deadline`."""
         self.purgatory.expire(now)
         self.in_sync.tick(now)
+        self.slow_disks.look(now)
         self.assignments.tick(now)
         self.verifications.tick(now)
 
@@ -413,6 +432,11 @@ class Broker(HostedPartitions):
             endpoint = broker.endpoint(listener) if broker is not None else None
             if broker is not None and endpoint is not None:
                 yield node, endpoint, broker.rack
+
+    @property
+    def unfit_directories(self) -> list[DirectoryId]:
+        """The directories whose partitions others should lead: the disk is full, or slow."""
+        return [d.directory_id for d in self.logs.online() if d.full or d.slow]
 
     def statistics(self) -> BrokerStatistics:
         partitions = list(self.partitions())

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 
 from barnabas.controller.decisions.directories import directories_reported
-from barnabas.controller.decisions.partitions import elect_for, remove_broker
+from barnabas.controller.decisions.partitions import elect_for, give_away, remove_broker
 from barnabas.controller.feature_levels import ELR_FEATURE, METADATA_VERSION
 from barnabas.controller.image import BrokerState, MetadataImage
 from barnabas.controller.versions import DIRECTORIES
@@ -212,6 +212,7 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Deciding:
         metadata_offset=offset,
         registered_at=broker.epoch if old is None else old.registered_at,
         shutdown_offset=None if old is None else old.shutdown_offset,
+        unfit=frozenset(request.unfit_log_dirs),
     )
     caught_up = offset >= contact.registered_at
     records: list[MetadataRecord] = []
@@ -231,6 +232,8 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Deciding:
     elif request.want_shut_down:
         records += yield from _leave(view, broker)
         contact = contact._replace(shutdown_offset=view.next_offset + len(records) - 1)
+    elif contact.unfit:
+        records += yield from give_away(view.image, broker.id, contact.unfit, view.rules)
     if not stop and (request.offline_log_dirs or request.cordoned_log_dirs is not None):
         records += yield from directories_reported(
             view, broker, request.offline_log_dirs, request.cordoned_log_dirs

@@ -2,7 +2,7 @@
 
 A leader must be acceptable (registered, unfenced, not shutting down, its directory online) and valid (in
 the ISR, or in the ELR while the ISR is empty).  The leader stays if it can; else the first valid replica in
-assignment order leads; else the last known leader; else, where unclean elections are allowed, the first
+assignment order leads, and among the valid ones those go first whose disk is neither full nor slow; else the last known leader; else, where unclean elections are allowed, the first
 acceptable one, and then the ISR is that one alone and the partition is recovering.
 
 With eligible leader replicas (KIP-966) a replica that leaves the ISR while the ISR is below
@@ -31,6 +31,8 @@ __all__ = [
     "change_partition",
     "concerned_in_steps",
     "elect_for",
+    "give_away",
+    "lies_in",
     "remove_broker",
     "without",
 ]
@@ -53,6 +55,10 @@ class Election(Enum):
     UNCLEAN = "unclean"
 
 
+def _fit(broker: NodeId, state: PartitionState) -> bool:
+    return True
+
+
 def _unassigned(broker: NodeId) -> DirectoryId:
     return DIRECTORY_UNASSIGNED
 
@@ -60,7 +66,8 @@ def _unassigned(broker: NodeId) -> DirectoryId:
 class ElectionRules(NamedTuple):
     """What an election has to know besides the partition.
 
-    `acceptable(broker, partition)`: whether that broker could lead now.  `min_isr` is the topic's
+    `acceptable(broker, partition)`: whether that broker could lead now, and `fit`: whether its disk is neither full
+    nor slow.  `min_isr` is the topic's
     min.insync.replicas.  `level` is that of metadata.version; `directory(broker)` where a new replica lies.
     """
 
@@ -70,6 +77,7 @@ class ElectionRules(NamedTuple):
     election: Election = Election.ONLINE
     level: int = LATEST
     directory: Callable[[NodeId], DirectoryId] = _unassigned
+    fit: Callable[[NodeId, PartitionState], bool] = _fit
 
 
 def acceptable_leader(image: MetadataImage) -> Callable[[NodeId, PartitionState], bool]:
@@ -89,6 +97,12 @@ def _is_online(broker: BrokerState, state: PartitionState) -> bool:
     """
     directory = state.directory_of(broker.id)
     return directory in _NOT_KNOWN_YET or not broker.directories or directory in broker.directories
+
+
+def lies_in(state: PartitionState, broker: NodeId, directories: Collection[DirectoryId]) -> bool:
+    """Return whether the broker's replica lies in one of its `directories`, as far as the metadata know where."""
+    directory = state.directory_of(broker)
+    return directory in directories or directory in _NOT_KNOWN_YET
 
 
 def change_partition(
@@ -210,9 +224,9 @@ def _elect(
     candidates: Iterable[NodeId] = (state.leader, *replicas)
     if rules.election is Election.PREFERRED:
         candidates = (replicas[0], state.leader, *replicas)
-    for broker in candidates:
-        if broker != NO_NODE and valid(broker):
-            return broker, False
+    able = [broker for broker in candidates if broker != NO_NODE and valid(broker)]
+    if able:
+        return next((broker for broker in able if rules.fit(broker, state)), able[0]), False
     if rules.elr and not isr and not elr and len(state.last_known_elr) == 1:
         last = state.last_known_elr[0]
         if last in replicas and rules.acceptable(last, state):
@@ -300,6 +314,38 @@ def remove_broker(
         )
         if change is not None:
             changes.append(change)
+    return changes
+
+
+def give_away(
+    image: MetadataImage,
+    broker: NodeId,
+    directories: Collection[DirectoryId],
+    rules_for: Callable[[Topic], ElectionRules],
+) -> Generator[None, None, list[PartitionChangeRecord]]:
+    """Return the records by which others lead what this broker leads in `directories`, where one that is fit is in sync.
+
+    The broker leaves the ISR too if enough others are in it, so that nobody waits for its disk meanwhile; it returns
+    as every replica that keeps up does.
+    """
+    changes: list[PartitionChangeRecord] = []
+    rules = cache(lambda topic_id: without(rules_for(image.topics[topic_id]), broker))
+
+    def concerned(topic: Topic, state: PartitionState) -> bool:
+        return state.leader == broker and lies_in(state, broker, directories)
+
+    for found in concerned_in_steps(image, concerned):
+        yield
+        if found is None:
+            continue
+        topic, state = found
+        how = rules(topic.id)
+        others = tuple(member for member in state.isr if member != broker)
+        if any(how.acceptable(other, state) and how.fit(other, state) for other in others):
+            enough = len(others) >= min(how.min_isr, len(state.replicas))
+            change = change_partition(topic, state, how, isr=others if enough else None)
+            if change is not None:
+                changes.append(change)
     return changes
 
 

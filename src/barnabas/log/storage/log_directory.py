@@ -72,6 +72,7 @@ class LogDirectory:
         "making",
         "offline",
         "path",
+        "slow",
         "strays",
         "was_clean",
     )
@@ -98,6 +99,8 @@ class LogDirectory:
         """The error that took this directory offline."""
         self.full = False
         """New logs go elsewhere if they can: there is little room (whoever looks after that says so)."""
+        self.slow = False
+        """Its disk takes seconds for a sync (whoever looks after that says so)."""
         self.cordoned = False
         """New logs go elsewhere if they can: an operator wants it so."""
         self.was_clean = False

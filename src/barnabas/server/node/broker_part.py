@@ -99,6 +99,7 @@ class BrokerPart:
             metadata_offset=self._applied_offset,
             random=runtime.random,
             cordoned=self._cordoned,
+            unfit=lambda: self.broker.unfit_directories,
             on_registered=self._remember,
         )
         self._host = NodeHost(

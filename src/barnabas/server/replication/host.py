@@ -159,6 +159,13 @@ class NodeHost:
         event = events.DISK_FULL if space.full else events.DISK_HAS_ROOM
         free, reserve = space.free >> 20, space.reserve >> 20
         events.emit(event, directory=directory.path, free_mib=free, reserve_mib=reserve)
+        self._lifecycle.report_soon()
+
+    def speed_changed(self, directory: LogDirectory) -> None:
+        """The disk of a log directory takes too long for syncs, or no longer does."""
+        event = events.DISK_SLOW if directory.slow else events.DISK_FAST
+        events.emit(event, directory=directory.path)
+        self._lifecycle.report_soon()
 
     def not_hosted(self, error: StorageError) -> None:
         """A partition could not be opened; the others are."""

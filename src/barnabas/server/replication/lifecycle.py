@@ -123,10 +123,11 @@ class BrokerLifecycle:
         metadata_offset: Callable[[], Offset],
         random: Randomness,
         cordoned: Callable[[], list[DirectoryId] | None] = lambda: None,
+        unfit: Callable[[], list[DirectoryId]] = list,
         on_registered: Callable[[BrokerEpoch], None] = lambda epoch: None,
     ) -> None:
         """`cordoned` is asked before each report: the directories that take no new replicas, None where nobody
-        would know; `on_registered` is told of each registration, before this broker can be unfenced under it.
+        would know, and `unfit`: those whose partitions others should lead; `on_registered` is told of each registration, before this broker can be unfenced under it.
         """
         self.settings = settings
         self.epoch: BrokerEpoch = -1
@@ -147,6 +148,7 @@ class BrokerLifecycle:
         self._out = False
         self._standing_down = False
         self._cordoned = cordoned
+        self._unfit = unfit
         self._on_registered = on_registered
 
     def __repr__(self) -> str:
@@ -306,6 +308,7 @@ class BrokerLifecycle:
                         want_shut_down=self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN,
                         offline_log_dirs=offline,
                         cordoned_log_dirs=self._cordoned(),
+                        unfit_log_dirs=self._unfit(),
                     )
                 )
                 assert isinstance(answer, BrokerHeartbeatResponse)

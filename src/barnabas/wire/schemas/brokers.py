@@ -103,6 +103,7 @@ class BrokerHeartbeatRequest(Message, key=63, versions="0-2", flexible="0+"):
     offline_log_dirs: Array[Uuid] = since(1, default=[], tag=0)
     cordoned_log_dirs: Array[Uuid] | None = since(2, default=None, tag=1)
     origin: Uuid = since(0, default=ZERO_UUID, tag=OWN_TAG + 1, ignorable=True)
+    unfit_log_dirs: Array[Uuid] = since(0, default=[], tag=OWN_TAG + 2, ignorable=True)
 
 
 class BrokerHeartbeatResponse(Message, key=63, versions="0-2", flexible="0+"):
