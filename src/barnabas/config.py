@@ -12,7 +12,16 @@ from typing import Any, TypeAlias, cast
 
 from barnabas.errors import ConfigError
 from barnabas.model import NodeId
-from barnabas.settings import KEPT_ONLY, MAX_INT, SETTINGS, TOPIC_SETTINGS, Setting, Value
+from barnabas.settings import (
+    KEPT_ONLY,
+    MAX_INT,
+    SETTINGS,
+    TOPIC_SETTINGS,
+    Setting,
+    Value,
+    in_topic_unit,
+    node_names,
+)
 from barnabas.settings.listeners import (
     Voter,
     check_protocols,
@@ -222,24 +231,10 @@ class Config:
 
     def topic_default(self, name: str) -> Value:
         """What a topic has for `name` when it says nothing itself."""
-        if name == "retention.ms":
-            return self._first_set(
-                ("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)
-            )
-        if name == "segment.ms":
-            return self._first_set(("log.roll.ms", 1), ("log.roll.hours", 3_600_000))
-        if name == "segment.jitter.ms":
-            return self._first_set(("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", 3_600_000))
-        row = TOPIC_SETTINGS[name]
-        value = self._values[row.node_name] if row.node_name else None
-        return row.ours if value is None else value
-
-    def _first_set(self, *names: tuple[str, int]) -> int:
-        for name, factor in names:
-            value = self.optional_int(name)
-            if value is not None:
-                return value if value < 0 else value * factor
-        raise AssertionError(names)
+        for node_name in node_names(name):
+            if (value := self._values[node_name]) is not None:
+                return in_topic_unit(node_name, value)
+        return TOPIC_SETTINGS[name].ours
 
     def log_config(self, overrides: Mapping[str, str | None] | None = None) -> LogConfig:
         """The settings of a topic with these overrides.  Raises ConfigError when one is invalid."""

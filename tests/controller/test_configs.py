@@ -23,6 +23,7 @@ from barnabas.wire.schemas.configs import (
     IncrementalAlterConfigsRequestAlterConfigsResource,
     IncrementalAlterConfigsResponse,
 )
+from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -333,6 +334,31 @@ def test_a_topic_setting_lists_every_place_it_is_set_in_the_order_of_their_power
 def test_a_retention_given_in_hours_is_shown_in_milliseconds(cluster: Cluster) -> None:
     entry = only(describe(cluster, TOPIC, "flights", "retention.ms"))
     assert (entry.value, entry.config_source) == ("604800000", 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "setting", "shown"),
+    [
+        ("log.retention.hours", "168", "retention.ms", "604800000"),
+        ("log.retention.hours", "-1", "retention.ms", "-1"),
+        ("log.retention.minutes", "90", "retention.ms", "5400000"),
+        ("log.retention.ms", "5", "retention.ms", "5"),
+        ("log.roll.hours", "24", "segment.ms", "86400000"),
+        ("log.roll.jitter.hours", "2", "segment.jitter.ms", "7200000"),
+    ],
+)
+def test_a_unit_that_the_properties_file_chose_is_shown_in_milliseconds(
+    name: str, given: str, setting: str, shown: str
+) -> None:
+    """A tool that reads all settings and writes them back would delete every record that is older than 168 ms."""
+    config = Config.load({name: given})
+    cluster = Cluster(1, **{name.replace(".", "_"): given})
+    topic = CreatableTopic(name="flights", num_partitions=1, replication_factor=1)
+    created = cluster.answer(CreateTopicsResponse, CreateTopicsRequest(topics=[topic]), 7).topics[0].configs
+    assert {(e.name, e.value, e.config_source) for e in created or ()} >= {(setting, shown, 4)}
+    entry = only(describe(cluster, TOPIC, "flights", setting, config=config))
+    assert (entry.value, entry.config_source) == (shown, 4)
+    assert (name, given, 4) in origins(entry)
 
 
 def test_all_settings_of_a_topic_are_described_without_keys(cluster: Cluster) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.settings.setting import MAX_LONG, SETTINGS, Kind, Setting, Value
 
-__all__ = ["KEPT_ONLY", "TOPIC_SETTINGS"]
+__all__ = ["KEPT_ONLY", "TOPIC_SETTINGS", "in_topic_unit", "node_names"]
 
 TOPIC_SETTINGS: dict[str, Setting] = {}
 
@@ -80,6 +80,27 @@ _t("segment.index.bytes", "log.index.size.max.bytes")
 _t("segment.jitter.ms", "log.roll.jitter.ms", default=0)
 _t("segment.ms", "log.roll.ms", default=604800000, doc="Age at which a new segment file is begun.")
 _t("unclean.leader.election.enable", "unclean.leader.election.enable")
+
+_CHAINS = {
+    "retention.ms": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    "segment.ms": ("log.roll.ms", "log.roll.hours"),
+    "segment.jitter.ms": ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+}
+_MS_IN = {".minutes": 60_000, ".hours": 3_600_000}
+
+
+def node_names(topic_setting: str) -> tuple[str, ...]:
+    """Return the node settings that a topic setting falls back on, the strongest first."""
+    row = TOPIC_SETTINGS[topic_setting]
+    return _CHAINS.get(topic_setting, (row.node_name,) if row.node_name else ())
+
+
+def in_topic_unit(node_name: str, value: Value) -> Value:
+    """Return the value of a node setting in the unit of the topic settings that fall back on it: milliseconds
+    where the node's are minutes or hours.  A negative one means "never" in any unit."""
+    factor = _MS_IN.get(node_name[node_name.rfind(".") :])
+    return value * factor if factor and isinstance(value, int) and value > 0 else value
+
 
 KEPT_ONLY = frozenset(
     {

@@ -33,7 +33,7 @@ from barnabas.controller.image import (
 )
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model import NodeId
-from barnabas.settings import GROUP_SETTINGS, METRICS_SETTINGS, Value
+from barnabas.settings import GROUP_SETTINGS, METRICS_SETTINGS, Value, in_topic_unit, node_names
 from barnabas.settings.secrets import holds_secret
 from barnabas.wire.schemas.configs import (
     DescribeConfigsRequest,
@@ -69,13 +69,6 @@ class Origin(NamedTuple):
 
 
 _KINDS = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7, "password": 9}
-_CHAINS = {
-    "retention.ms": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
-    "segment.ms": ("log.roll.ms", "log.roll.hours"),
-    "segment.jitter.ms": ("log.roll.jitter.ms", "log.roll.jitter.hours"),
-}
-"""Topic settings that several node settings can give, the stronger first."""
-
 
 _NOTHING: Mapping[str, str] = {}
 
@@ -181,18 +174,24 @@ def topic_origins(
     origins = []
     if (value := own.get(row.name)) is not None:
         origins.append(Origin(row.name, _as_parsed(row, value), Source.TOPIC))
-    names = _CHAINS.get(row.name, (row.node_name,) if row.node_name else ())
+    names = node_names(row.name)
     found = [origin for name in names for origin in _node_origins(image, config, name, node_id)]
     origins += (origin for origin in found if origin.source is not Source.DEFAULT)
     default = _first_default(names)
     value = format_value(row.ours if default is None else default[1])
     named = names[0] if names else row.name
     origins.append(Origin(named if default is None else default[0], value, Source.DEFAULT))
-    if not origins[:-1] and row.name in _CHAINS:
-        # hours and minutes are defaults in their own unit; the value in force is in milliseconds
-        in_force = format_value(config.topic_default(row.name))
-        origins.insert(0, Origin(row.name, in_force, Source.DEFAULT))
+    first = origins[0]
+    if (scaled := _in_topic_unit(first, row)) != first.value:
+        # hours and minutes are given in their own unit; the value in force is in milliseconds
+        origins.insert(0, Origin(row.name, scaled, first.source))
     return origins
+
+
+def _in_topic_unit(origin: Origin, row: Setting) -> str | None:
+    if origin.name == row.name or origin.value is None or not origin.value.isdecimal():
+        return origin.value
+    return format_value(in_topic_unit(origin.name, int(origin.value)))
 
 
 def _as_parsed(row: Setting, text: str) -> str | None:
