@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -34,6 +33,7 @@ from barnabas.wire.schemas.groups import (
 
 if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator import Groups
+    from barnabas.broker.transactions.state_log import StateLog
     from barnabas.wire.schemas.consumer_groups import (
         ConsumerGroupDescribeRequest,
         ConsumerGroupHeartbeatRequest,
@@ -65,24 +65,23 @@ class GroupApi:
         "_runtime",
         "_suspicion",
         "_topics",
-        "_transaction_partition",
+        "_transactions",
     )
 
     def __init__(
         self,
         runtime: Runtime,
         groups: Groups,
-        transaction_partition: Callable[[str], int],
+        transactions: StateLog,
         image: MetadataImage,
         addresses: Addresses,
         topics: AutoTopics,
         suspicion: LeaderSuspicion,
         ask: Ask,
     ) -> None:
-        """`transaction_partition` is where a transactional id lies: that partition of `__transaction_state`."""
         self._runtime = runtime
         self._groups = groups
-        self._transaction_partition = transaction_partition
+        self._transactions = transactions
         self._image = image
         self._addresses = addresses
         self._topics = topics
@@ -149,15 +148,23 @@ class GroupApi:
         if name is None:
             return refused(ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {key_type} here")
         image = self._image
-        place = self._groups.partition_for if key_type == GROUP else self._transaction_partition
+        place = self._groups.partition_for if key_type == GROUP else self._transactions.partition_for
         state = image.partition(name, place(key))
         broker = image.brokers.get(state.leader) if state is not None else None
         if broker is None or broker.fenced:
             return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator is not available")
+        if broker.id == self._runtime.node_id and not self._serves(key_type, key):
+            return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator is loading")
         host, port = self._addresses.of(context, broker.id, broker.endpoints)
         if port < 0:
             return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator has no such listener")
         return Coordinator(key=key, node_id=broker.id, host=host, port=port)
+
+    def _serves(self, key_type: int, key: str) -> bool:
+        """Whether this node answers for the key by now: clients may ask it at once, and not all ask again."""
+        if key_type == GROUP:
+            return self._groups.coordinated(key) is None
+        return not isinstance(self._transactions.owner(key), ErrorCode)
 
     def join(self, context: RequestContext, request: JoinGroupRequest) -> Message | Waiting:
         """JoinGroup (key 11)."""

@@ -124,9 +124,7 @@ class Serving:
             ClusterApi(rows, self._quorum, addresses, self._authorizer),
             DataApi(broker, runtime.clock, traffic, groups.transactions.complete, self._network.throttle),
             MetadataApi(runtime, image, addresses, answers, topics, suspicion, ask, self._authorizer),
-            GroupApi(
-                runtime, groups, transactions.log.partition_for, image, addresses, topics, suspicion, ask
-            ),
+            GroupApi(runtime, groups, transactions.log, image, addresses, topics, suspicion, ask),
             TransactionApi(broker, requests, runtime.clock),
             DirectoryApi(runtime, broker),
             telemetry,
