@@ -60,6 +60,8 @@ class OffsetsPartition(InternalPartition):
 class OneBroker:
     """What groups need of a broker: an image with one topic, and a log whose writes the test may hold back."""
 
+    clock_agrees = True
+
     def __init__(self, partition: OffsetsPartition) -> None:
         topics = {
             OFFSETS_TOPIC: SimpleNamespace(name=OFFSETS_TOPIC, id=Uuid(b"o" * 16), partitions={0: None}),
@@ -537,6 +539,18 @@ def test_positions_of_an_empty_group_go_after_the_retention_time() -> None:
     world.run(700.0)
     assert world.position() == -1
     assert "g" not in world.groups.groups
+
+
+def test_a_clock_that_is_off_forgets_no_position() -> None:
+    """A coordinator whose clock is a year ahead would delete every position that nobody commits right now."""
+    world = World(offsets_retention_minutes="1")
+    world.commit(5)
+    world.groups.broker.clock_agrees = False
+    world.run(700.0)
+    assert world.position() == 5
+    world.groups.broker.clock_agrees = True
+    world.run(700.0)
+    assert world.position() == -1
 
 
 def test_positions_of_a_group_with_members_stay() -> None:

@@ -51,6 +51,8 @@ class Image:
 class OneBroker:
     """What the coordinator needs of a broker; the test may hold writes back or let them fail."""
 
+    clock_agrees = True
+
     def __init__(self, version: int) -> None:
         self.image = Image(version)
         self.authorizer = None

@@ -361,14 +361,16 @@ class Log(LogState):
         super().reconfigure(config)
         self.page_cache = config.flush_messages == NO_FLUSH
 
-    def retain(self, now: Now) -> list[str]:
-        """Delete what the retention settings say, oldest first.
+    def retain(self, now: Now, may: retention.Retention = retention.EVERYTHING) -> list[str]:
+        """Delete what the retention settings say, oldest first, as far as this node decides it.
 
         Returns the names of the segments deleted.
         """
         if self.failed is not None:
             raise self.failed
-        return [name for count in retention.expired(self, now) for name in self._delete_first(count, now)]
+        return [
+            name for count in retention.expired(self, now, may) for name in self._delete_first(count, now)
+        ]
 
     def _delete_first(self, count: int, now: Now) -> list[str]:
         """Delete the oldest segments.  If that is all, a new one starts first.

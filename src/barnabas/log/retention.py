@@ -8,18 +8,29 @@ never an empty last one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from barnabas.log.segments.segment import Segment
 from barnabas.log.state import LogState
 from barnabas.model import Now, Offset
 
-__all__ = ["expired"]
+__all__ = ["EVERYTHING", "Retention", "expired"]
 
 Rule = Callable[[Segment, Offset], bool]
 
 
-def expired(log: LogState, now: Now) -> Iterator[int]:
-    """How many of the oldest segments are to be deleted, rule by rule.
+class Retention(NamedTuple):
+    """What a node may decide about a log, besides deleting what lies below the log start."""
+
+    by_size: bool
+    by_age: bool
+
+
+EVERYTHING = Retention(by_size=True, by_age=True)
+
+
+def expired(log: LogState, now: Now, may: Retention) -> Iterator[int]:
+    """Yield how many of the oldest segments are to be deleted, rule by rule.
 
     They are deleted before the next rule is asked.
     """
@@ -27,7 +38,7 @@ def expired(log: LogState, now: Now) -> Iterator[int]:
     config = log.config
     if "delete" not in config.cleanup_policy:
         return
-    if config.retention_bytes >= 0:
+    if may.by_size and config.retention_bytes >= 0:
         excess = log.size - config.retention_bytes
 
         def too_much(segment: Segment, end: Offset) -> bool:
@@ -36,7 +47,7 @@ def expired(log: LogState, now: Now) -> Iterator[int]:
             return excess >= 0
 
         yield _count(log, too_much)
-    if config.retention_ms >= 0:
+    if may.by_age and config.retention_ms >= 0:
         yield _count(log, lambda segment, end: _age(segment, now) > config.retention_ms)
 
 

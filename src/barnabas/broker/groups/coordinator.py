@@ -134,7 +134,9 @@ class Groups:
         )
         self.classic_members = ClassicMembers(self.consumers, self.membership)
         self.protocols = frozenset(config.list("group.coordinator.rebalance.protocols"))
-        self.forgetting = Forgetting(self.groups, self.consumers, self.offsets, self, self._refusal_of_any)
+        self.forgetting = Forgetting(
+            self.groups, self.consumers, self.offsets, self, self._refusal_of_any, lambda: broker.clock_agrees
+        )
         self.transactions = TxnOffsets(broker, self.offsets, self, self._refusal)
         self._led: dict[int, Partition] = {}
         self._loading: dict[int, Loading] = {}

@@ -44,6 +44,7 @@ from barnabas.controller.image import BrokerEndpoint, ImageDelta, MetadataImage
 from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log.cleaning.compaction import Compaction
 from barnabas.log.log import Log
+from barnabas.log.retention import Retention
 from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.log.storage.checkpoints import CheckpointJob
 from barnabas.log.storage.log_directories import LogDirectories
@@ -147,9 +148,7 @@ class Broker(HostedPartitions):
         self.checks = BatchChecks(host.held)
         self.verifications = Verifications(config, host.verify_transaction)
         self.in_sync = InSyncSets(self)
-        self.slow_disks = SlowDisks(
-            config.int("barnabas.replica.stall.max.ms") / 1000.0, host.speed_changed
-        )
+        self.slow_disks = SlowDisks(config.int("barnabas.replica.stall.max.ms") / 1000.0, host.speed_changed)
         self.followers = Followers(self)
         self.assignments = Assignments(host)
         self.moves = Moves(self, self.assignments, config)
@@ -158,7 +157,9 @@ class Broker(HostedPartitions):
         self._applied: Offset = -1
         self._ageing: Walk[Partition] = Walk()
         """Partitions whose oldest unsynced record is still to be looked at."""
-        self.maintenance = Maintenance(config, logs, host, self._retained)
+        self.maintenance = Maintenance(
+            config, logs, host, lambda: self.clock_agrees, self._retention, self._retained
+        )
         self._others: tuple[_Waits, ...] = (
             self.in_sync,
             self.slow_disks,
@@ -379,6 +380,18 @@ class Broker(HostedPartitions):
         for partition in self._ageing.slice(_PARTITIONS_PER_STEP):
             if not partition.gone:
                 partition.flush_if_old(now)
+
+    def _retention(self, log: Log) -> Retention:
+        """Return what this node may decide about a log.
+
+        A follower deletes what its leader deleted, which it hears of with every fetch; without room it fetches
+        nothing, and decides as the leader would.
+        """
+        partition = self.partition(*log.topic_partition)
+        decides = (
+            partition is not None and partition.log is log and (partition.is_leader or partition.no_room)
+        )
+        return Retention(by_size=decides, by_age=decides and self.clock_agrees)
 
     def _retained(self, log: Log) -> None:
         """Retention raised the start of a log: who reads it hears of it at the end of the loop step."""

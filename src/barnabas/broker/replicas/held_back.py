@@ -90,7 +90,12 @@ class HeldBack:
         held, self._held = self._held, {}
         for partition in dict.fromkeys((*held, *noted)):
             end = partition.replicated_end
-            if partition.gone or partition.offline or not partition.is_leader or partition.high_watermark >= end:
+            if (
+                partition.gone
+                or partition.offline
+                or not partition.is_leader
+                or partition.high_watermark >= end
+            ):
                 partition.held_back = False
                 continue
             since, target = held.get(partition, (now.mono, end))

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from barnabas.broker.ports import BrokerHost
 from barnabas.broker.replicas.disk_space import Space
+from barnabas.broker.replicas.held_back import HeldBack
 from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.replicas.quota import Quota
 from barnabas.broker.replicas.sync_schedule import NO_LIMIT
@@ -73,10 +74,13 @@ class HostedPartitions:
         self.topics: dict[str, HostedTopic] = {}
         self.topics_by_id: dict[Uuid, HostedTopic] = {}
         self.touched: list[Partition] = []
+        self.held_back = HeldBack(config.int("barnabas.replica.stall.max.ms") / 1000.0)
         self.space = Space(config, logs, self.partitions, host, self._changed)
         self.leader_quota, self.follower_quota = Quota(), Quota()
         self._configure_quotas(config)
         self._cordon(config)
+        self.clock_agrees = True
+        """Whether this node's clock is the active controller's; else nothing is deleted here for its age."""
         self.no_room = False
         """Whether the last thing that was `guarded` failed because there was no room."""
         self._failed: set[str] = set()

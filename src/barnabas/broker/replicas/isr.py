@@ -22,7 +22,6 @@ from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING
 
-from barnabas.broker.replicas.held_back import HeldBack
 from barnabas.broker.walk import Walk
 from barnabas.errors import ErrorCode
 from barnabas.model import NodeId, Now, Uuid
@@ -81,7 +80,7 @@ class InSyncSets:
         self._retry_at = inf
         self._look_at = 0.0
         self._walk: Walk[Partition] = Walk()
-        self.held_back = HeldBack(broker.config.int("barnabas.replica.stall.max.ms") / 1000.0)
+        self.held_back = broker.held_back
         self.expansions = self.shrinks = 0
 
     # ---- who joins, who leaves ---------------------------------------------------------------------------
@@ -139,7 +138,7 @@ class InSyncSets:
         return None if at == inf else at
 
     def tick(self, now: Now) -> None:
-        """Propose sets without stalled followers, and with those that returned; ask again what could not be asked."""
+        """Propose sets without stalled followers, and with those that return; ask again what was not asked."""
         for partition, stalled, returning in self.held_back.look(now):
             self._take_out(partition, stalled, now)
             for node in returning:

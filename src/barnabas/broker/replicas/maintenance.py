@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.replicas.cleaner import Cleaner
 from barnabas.config import Config
 from barnabas.log.log import Log
+from barnabas.log.retention import Retention
 from barnabas.log.storage.checkpoints import CheckpointJob
 from barnabas.log.storage.log_directories import LogDirectories
 from barnabas.log.storage.removal import Removal
@@ -33,11 +34,13 @@ class Maintenance:
     """The duties and when each is due next (monotonic seconds)."""
 
     __slots__ = (
+        "_clock_agrees",
         "_due",
         "_logs",
         "_on_retained",
         "_overdue",
         "_retaining",
+        "_retention",
         "_stopped",
         "_ticking",
         "cleaner",
@@ -46,10 +49,19 @@ class Maintenance:
     )
 
     def __init__(
-        self, config: Config, logs: LogDirectories, host: BrokerHost, on_retained: Callable[[Log], None]
+        self,
+        config: Config,
+        logs: LogDirectories,
+        host: BrokerHost,
+        clock_agrees: Callable[[], bool],
+        retention: Callable[[Log], Retention],
+        on_retained: Callable[[Log], None],
     ) -> None:
-        """`on_retained` is called with each log of which retention deleted something."""
+        """`clock_agrees` says whether this node's clock may decide what is old, `retention` what this node may
+        decide about a log; `on_retained` is called with each log of which retention deleted something."""
         self._logs = logs
+        self._clock_agrees = clock_agrees
+        self._retention = retention
         self._on_retained = on_retained
         self.cleaner = Cleaner(config, logs, host)
         self.waiting: deque[Removal | CheckpointJob] = deque()
@@ -118,7 +130,7 @@ class Maintenance:
 
     def _retain(self, now: Now) -> None:
         if self._retaining is None:
-            self._retaining = self._logs.retain_in_steps(now)
+            self._retaining = self._logs.retain_in_steps(now, self._retention)
 
     def step(self, now: Now) -> None:
         """Do what is due.  A directory that fails meanwhile goes offline; that raises nothing."""
@@ -142,7 +154,8 @@ class Maintenance:
                 self._retaining = None
             elif done[1]:
                 self._on_retained(done[0])
-        self.cleaner.step(now)
+        if self._clock_agrees():  # else it would take tombstones away too early
+            self.cleaner.step(now)
 
     @property
     def busy(self) -> bool:

@@ -322,8 +322,8 @@ class Reconciler:
             broker.touched,
             config=broker.log_config(topic.name),
             max_lag=broker.config.int("replica.lag.time.max.ms") / 1000.0,
-            stall=broker.in_sync.held_back.limit,
-            held=broker.in_sync.held_back.noted,
+            stall=broker.held_back.limit,
+            held=broker.held_back.noted,
             eligible=broker.eligible,
         )
         broker.space.applies_to(partition)

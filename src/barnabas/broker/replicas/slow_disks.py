@@ -41,7 +41,7 @@ class SlowDisks:
     __slots__ = ("_changed", "_in_flight", "_limit", "_looked_at", "_until")
 
     def __init__(self, limit: float, changed: Callable[[LogDirectory], None]) -> None:
-        """`limit`: seconds that a sync may take; `changed` is told of a directory that is `slow` now, or is not."""
+        """`limit`: seconds that a sync may take; `changed` hears of a directory that is `slow` now, or not."""
         self._limit = limit
         self._changed = changed
         self._in_flight: dict[_Sync, float] = {}

@@ -366,7 +366,7 @@ class Transactions:
             self._next_expiry = now.mono + self._expiry_interval
         elif now.mono >= self._next_timeouts and not self._walk.running:
             self._next_timeouts = now.mono + self._timeout_interval
-            self._expires = now.mono >= self._next_expiry
+            self._expires = now.mono >= self._next_expiry and self.broker.clock_agrees
             if self._expires:
                 self._next_expiry = now.mono + self._expiry_interval
             self._walk.begin([(one, held) for one in self.log.all_owned() for held in one.ids.values()])

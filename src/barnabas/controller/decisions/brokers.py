@@ -238,7 +238,9 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Deciding:
         records += yield from directories_reported(
             view, broker, request.offline_log_dirs, request.cordoned_log_dirs
         )
-    answer = BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=fenced, should_shut_down=stop)
+    answer = BrokerHeartbeatResponse(
+        is_caught_up=caught_up, is_fenced=fenced, should_shut_down=stop, now_ms=view.now.wall_ms
+    )
     return Decision(answer, records, {broker.id: None if stop else contact})
 
 

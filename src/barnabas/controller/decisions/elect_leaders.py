@@ -89,7 +89,10 @@ def _elect(
         records.append(change)
         return ErrorCode.NONE, ""
     if preferred:
-        return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "the first replica is not alive and in sync, or its disk is full or slow"
+        return (
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+            "the first replica is not alive and in sync, or its disk is full or slow",
+        )
     return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica is alive"
 
 

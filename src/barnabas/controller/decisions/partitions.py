@@ -2,8 +2,9 @@
 
 A leader must be acceptable (registered, unfenced, not shutting down, its directory online) and valid (in
 the ISR, or in the ELR while the ISR is empty).  The leader stays if it can; else the first valid replica in
-assignment order leads, and among the valid ones those go first whose disk is neither full nor slow; else the last known leader; else, where unclean elections are allowed, the first
-acceptable one, and then the ISR is that one alone and the partition is recovering.
+assignment order leads; among the valid ones those whose disk is neither full nor slow go first.  Without a
+valid one the last known leader leads; else, where unclean elections are allowed, the first acceptable one, and
+then the ISR is that one alone and the partition is recovering.
 
 With eligible leader replicas (KIP-966) a replica that leaves the ISR while the ISR is below
 min.insync.replicas holds everything committed and may lead later; the ISR may then become empty.  Without
@@ -66,9 +67,9 @@ def _unassigned(broker: NodeId) -> DirectoryId:
 class ElectionRules(NamedTuple):
     """What an election has to know besides the partition.
 
-    `acceptable(broker, partition)`: whether that broker could lead now, and `fit`: whether its disk is neither full
-    nor slow.  `min_isr` is the topic's
-    min.insync.replicas.  `level` is that of metadata.version; `directory(broker)` where a new replica lies.
+    `acceptable(broker, partition)`: whether that broker could lead now, and `fit`: whether its disk is neither
+    full nor slow.  `min_isr` is the topic's min.insync.replicas.
+    `level` is that of metadata.version; `directory(broker)` where a new replica lies.
     """
 
     acceptable: Callable[[NodeId, PartitionState], bool]
@@ -323,10 +324,10 @@ def give_away(
     directories: Collection[DirectoryId],
     rules_for: Callable[[Topic], ElectionRules],
 ) -> Generator[None, None, list[PartitionChangeRecord]]:
-    """Return the records by which others lead what this broker leads in `directories`, where one that is fit is in sync.
+    """Return the records by which others lead what this broker leads in `directories`, where a fit one is in sync.
 
-    The broker leaves the ISR too if enough others are in it, so that nobody waits for its disk meanwhile; it returns
-    as every replica that keeps up does.
+    The broker leaves the ISR too if enough others are in it, so that nobody waits for its disk meanwhile; it
+    returns as every replica that keeps up does.
     """
     changes: list[PartitionChangeRecord] = []
     rules = cache(lambda topic_id: without(rules_for(image.topics[topic_id]), broker))

@@ -11,6 +11,7 @@ from barnabas.errors import StorageError
 from barnabas.log.log import Log
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
 from barnabas.log.results import finished
+from barnabas.log.retention import Retention
 from barnabas.log.storage.checkpoints import CheckpointJob
 from barnabas.log.storage.jobs import Opening
 from barnabas.log.storage.log_directory import LogDirectory
@@ -329,12 +330,14 @@ class LogDirectories:
                 due.append(removal)
         return due
 
-    def retain_in_steps(self, now: Now) -> Generator[tuple[Log, list[str]], None, None]:
-        """Apply retention to one log after the other; yields each log and the segments it lost."""
+    def retain_in_steps(
+        self, now: Now, retention: Callable[[Log], Retention]
+    ) -> Generator[tuple[Log, list[str]], None, None]:
+        """Apply retention to one log after the other; yield each log and the segments it lost."""
         for log in self.all_logs():
             try:
                 if log.failed is None:
-                    yield log, log.retain(now)
+                    yield log, log.retain(now, retention(log))
             except StorageError as error:
                 self.fail(log, error)
 

@@ -25,6 +25,7 @@ from barnabas.server.node.storage_setup import StorageSetup
 from barnabas.server.observe import events
 from barnabas.server.replication.applier import Applier
 from barnabas.server.replication.broker_connections import PeerListener
+from barnabas.server.replication.clock_check import ClockCheck
 from barnabas.server.replication.host import NodeHost
 from barnabas.server.replication.leader_suspicion import LeaderSuspicion
 from barnabas.server.replication.lifecycle import BrokerLifecycle, LifecycleSettings
@@ -100,6 +101,7 @@ class BrokerPart:
             random=runtime.random,
             cordoned=self._cordoned,
             unfit=lambda: self.broker.unfit_directories,
+            clock=ClockCheck(runtime.clock, self._clock_changed),
             on_registered=self._remember,
         )
         self._host = NodeHost(
@@ -136,6 +138,9 @@ class BrokerPart:
         if authorizer is not None:
             authorizer.on_change(broker.rights_changed)
         return broker
+
+    def _clock_changed(self, agrees: bool) -> None:
+        self.broker.clock_agrees = agrees
 
     async def register(self) -> None:
         """Be known to the controllers, and know what they knew then."""

@@ -195,9 +195,13 @@ DIRECTORY_OFFLINE = register("log.directory-offline", _E, "a log directory went 
 DISK_FULL = register("log.disk-full", _E, "a volume is nearly full: records are refused until there is room")
 DISK_HAS_ROOM = register("log.disk-has-room", _I, "a volume has room again: records are taken")
 DISK_SLOW = register(
-    "log.disk-slow", _W, "a disk takes seconds for a sync: others lead what lies there, where others are in sync"
+    "log.disk-slow",
+    _W,
+    "a disk takes seconds for a sync: others lead what lies there, where others are in sync",
 )
-DISK_FAST = register("log.disk-fast", _I, "a disk that was slow is fast again: what lies there may be led here")
+DISK_FAST = register(
+    "log.disk-fast", _I, "a disk that was slow is fast again: what lies there may be led here"
+)
 PARTITION_NOT_HOSTED = register("log.partition-not-hosted", _E, "a partition could not be opened")
 LOG_CUT = register("log.cut", _W, "the end of a log was torn by an unclean stop and was truncated")
 LOG_LOST = register("log.lost", _E, "records that had been synced are gone: the disk did not keep them")

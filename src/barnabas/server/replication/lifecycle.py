@@ -22,6 +22,7 @@ from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, BrokerEpoch, DirectoryId, NodeId, Offset, Uuid
 from barnabas.ports import Randomness
 from barnabas.server.observe import events
+from barnabas.server.replication.clock_check import ClockCheck
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.brokers import (
     BrokerHeartbeatRequest,
@@ -124,10 +125,12 @@ class BrokerLifecycle:
         random: Randomness,
         cordoned: Callable[[], list[DirectoryId] | None] = lambda: None,
         unfit: Callable[[], list[DirectoryId]] = list,
+        clock: ClockCheck | None = None,
         on_registered: Callable[[BrokerEpoch], None] = lambda epoch: None,
     ) -> None:
         """`cordoned` is asked before each report: the directories that take no new replicas, None where nobody
-        would know, and `unfit`: those whose partitions others should lead; `on_registered` is told of each registration, before this broker can be unfenced under it.
+        would know; so is `unfit`: those whose partitions others should lead.  `clock` compares the clocks;
+        `on_registered` is told of each registration, before this broker can be unfenced under it.
         """
         self.settings = settings
         self.epoch: BrokerEpoch = -1
@@ -149,6 +152,7 @@ class BrokerLifecycle:
         self._standing_down = False
         self._cordoned = cordoned
         self._unfit = unfit
+        self._clock = clock
         self._on_registered = on_registered
 
     def __repr__(self) -> str:
@@ -298,6 +302,8 @@ class BrokerLifecycle:
             if self._outdated:
                 await self._refresh_registration()
             standing_down = self._standing_down and self.state is LifecycleState.RUNNING
+            if self._clock is not None:
+                self._clock.asked()
             try:
                 answer = await self._submit(
                     BrokerHeartbeatRequest(
@@ -323,6 +329,8 @@ class BrokerLifecycle:
                     return
             else:
                 self._failures = 0
+                if self._clock is not None:
+                    self._clock.answered(answer.now_ms)
                 self.reported.update(offline)
                 self._standing_down = self._standing_down and not standing_down
                 self._heard(answer)
