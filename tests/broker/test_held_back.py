@@ -8,6 +8,7 @@ import pytest
 from tests.broker.harness import Answer
 from tests.broker.replication import ALL, Replicas
 
+from barnabas.broker.replicas.held_back import HeldBack
 from barnabas.broker.replicas.leader_state import LeaderState
 from barnabas.controller.image import PartitionState
 from barnabas.errors import ErrorCode
@@ -129,7 +130,7 @@ def test_a_new_leader_holds_nothing_against_a_follower(three: Replicas) -> None:
 
 def test_a_replica_that_lost_its_records_counts_no_longer_as_one_that_keeps_up() -> None:
     """Its disk is new: it kept up a moment ago, and now has everything to copy."""
-    leading = LeaderState(30.0, 1.25, lambda node, epoch: True)
+    leading = LeaderState(30.0, lambda node, epoch: True, HeldBack(1.25))
     state = PartitionState(0, (1, 2, 3), (1, 2), 1, directories=(DIRECTORY_UNASSIGNED,) * 3)
     leading.lead(state, 1, Now(0.0, 0), fresh=True)
     for node in (2, 3):
@@ -140,7 +141,7 @@ def test_a_replica_that_lost_its_records_counts_no_longer_as_one_that_keeps_up()
 
 
 def test_a_replica_outside_the_set_holds_acknowledgements_back_no_longer_than_a_stall() -> None:
-    leading = LeaderState(30.0, 1.25, lambda node, epoch: True)
+    leading = LeaderState(30.0, lambda node, epoch: True, HeldBack(1.25))
     state = PartitionState(0, (1, 2, 3), (1, 2), 1, directories=(DIRECTORY_UNASSIGNED,) * 3)
     leading.lead(state, 1, Now(0.0, 0), fresh=True)
     for node in (2, 3):

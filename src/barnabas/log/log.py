@@ -366,11 +366,10 @@ class Log(LogState):
 
         Returns the names of the segments deleted.
         """
-        if self.failed is not None:
+        if self.failed:
             raise self.failed
-        return [
-            name for count in retention.expired(self, now, may) for name in self._delete_first(count, now)
-        ]
+        counts = retention.expired(self, now, may)
+        return [name for count in counts for name in self._delete_first(count, now)]
 
     def _delete_first(self, count: int, now: Now) -> list[str]:
         """Delete the oldest segments.  If that is all, a new one starts first.

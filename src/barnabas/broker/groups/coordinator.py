@@ -134,9 +134,7 @@ class Groups:
         )
         self.classic_members = ClassicMembers(self.consumers, self.membership)
         self.protocols = frozenset(config.list("group.coordinator.rebalance.protocols"))
-        self.forgetting = Forgetting(
-            self.groups, self.consumers, self.offsets, self, self._refusal_of_any, lambda: broker.clock_agrees
-        )
+        self.forgetting = Forgetting(self.groups, self.consumers, self.offsets, self, self._refusal_of_any)
         self.transactions = TxnOffsets(broker, self.offsets, self, self._refusal)
         self._led: dict[int, Partition] = {}
         self._loading: dict[int, Loading] = {}
@@ -326,7 +324,7 @@ class Groups:
             self._next_check = now.mono + self.check_interval
         elif now.mono >= self._next_check:
             self._next_check = now.mono + self.check_interval
-            if not self._to_check:
+            if not self._to_check and self.broker.clock_agrees:  # else every position is too old
                 self._to_check.extend(
                     self.groups.keys() | self.consumer_groups | self.offsets.committed.keys()
                 )

@@ -22,11 +22,7 @@ __all__ = ["Forgetting"]
 
 
 class Forgetting:
-    """Forgets groups and positions.
-
-    `refusal` says why this node does not answer for a group, `clock_agrees` whether its clock may decide what is
-    old.
-    """
+    """Forgets groups and positions.  `refusal` says why this node does not answer for a group."""
 
     def __init__(
         self,
@@ -35,20 +31,18 @@ class Forgetting:
         offsets: GroupOffsets,
         journal: GroupJournal,
         refusal: Callable[[str], ErrorCode | None],
-        clock_agrees: Callable[[], bool],
     ) -> None:
         self.groups = groups
         self.consumers = consumers
         self.offsets = offsets
         self.journal = journal
         self.refusal = refusal
-        self.clock_agrees = clock_agrees
 
     # -- by age and with their topic -------------------------------------------------------------------
 
     def forget_old(self, group_id: str, now: Now) -> None:
-        """Forget what is too old in a group, and the group when it is empty; nothing by a clock that is off."""
-        if self.refusal(group_id) is not None or not self.clock_agrees():
+        """Forget what is too old in a group, and the group when it is empty."""
+        if self.refusal(group_id) is not None:
             return
         if positions := self.offsets.expired(group_id, now):
             self._forget_positions(group_id, positions, now)

@@ -14,12 +14,10 @@ node itself stood still.
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING
+from typing import Generic, Protocol, TypeVar
 
+from barnabas.broker.replicas.replica_progress import ReplicaProgress
 from barnabas.model import NodeId, Now, Offset
-
-if TYPE_CHECKING:
-    from barnabas.broker.replicas.partition import Partition
 
 __all__ = ["HeldBack"]
 
@@ -31,6 +29,35 @@ _KEEP_UP_S = 2.0
 _KEEP_UP_MOST_S = 300.0
 _FORGIVEN_S = 600.0
 """Seconds in sync after which earlier stalls of a follower count no longer."""
+
+
+class _Leading(Protocol):
+    """What the leader knows of its replicas (`LeaderState`)."""
+
+    noted: bool
+    stalled: set[NodeId]
+    progress: dict[NodeId, ReplicaProgress]
+    isr: tuple[NodeId, ...]
+    proposed: tuple[NodeId, ...] | None
+
+    def holding_back(self, end: Offset) -> tuple[NodeId, ...]: ...
+
+
+class _Led(Protocol):
+    """A partition that this node leads, or led (`Partition`)."""
+
+    gone: bool
+    offline: bool
+    is_leader: bool
+    high_watermark: Offset
+
+    @property
+    def leading(self) -> _Leading: ...
+    @property
+    def replicated_end(self) -> Offset: ...
+
+
+_P = TypeVar("_P", bound=_Led)
 
 
 class _Probation:
@@ -51,7 +78,7 @@ class _Probation:
         self.ended = inf
 
 
-class HeldBack:
+class HeldBack(Generic[_P]):
     """Those of one broker.  Times are monotonic seconds."""
 
     __slots__ = ("_held", "_looked_at", "_probations", "limit", "noted")
@@ -59,11 +86,11 @@ class HeldBack:
     def __init__(self, limit: float) -> None:
         """`limit`: seconds for which acknowledgements may wait for one follower."""
         self.limit = limit
-        self.noted: list[Partition] = []
+        self.noted: list[_P] = []
         """Partitions that put themselves here (once) when their high watermark stayed below their end."""
-        self._held: dict[Partition, tuple[float, Offset]] = {}
+        self._held: dict[_P, tuple[float, Offset]] = {}
         """Since when each waits, and for the high watermark to reach what."""
-        self._probations: dict[tuple[Partition, NodeId], _Probation] = {}
+        self._probations: dict[tuple[_P, NodeId], _Probation] = {}
         self._looked_at = -inf
 
     def next_deadline(self) -> float | None:
@@ -72,7 +99,7 @@ class HeldBack:
             return self._looked_at + _LOOK_EVERY_S
         return self._looked_at + _LOOK_EVERY_S if self._probations else None
 
-    def look(self, now: Now) -> list[tuple[Partition, tuple[NodeId, ...], tuple[NodeId, ...]]]:
+    def look(self, now: Now) -> list[tuple[_P, tuple[NodeId, ...], tuple[NodeId, ...]]]:
         """Return the partitions with followers that stalled, and with those that kept up long enough to return."""
         if now.mono < self._looked_at + _LOOK_EVERY_S:
             return []
@@ -83,8 +110,8 @@ class HeldBack:
         both = {**stalled, **returning}
         return [(p, stalled.get(p, ()), returning.get(p, ())) for p in both]
 
-    def _stalled(self, now: Now, stood_still: bool) -> dict[Partition, tuple[NodeId, ...]]:
-        found: dict[Partition, tuple[NodeId, ...]] = {}
+    def _stalled(self, now: Now, stood_still: bool) -> dict[_P, tuple[NodeId, ...]]:
+        found: dict[_P, tuple[NodeId, ...]] = {}
         noted = self.noted[:]
         self.noted.clear()
         held, self._held = self._held, {}
@@ -96,7 +123,7 @@ class HeldBack:
                 or not partition.is_leader
                 or partition.high_watermark >= end
             ):
-                partition.held_back = False
+                partition.leading.noted = False
                 continue
             since, target = held.get(partition, (now.mono, end))
             if stood_still or partition.high_watermark >= target:
@@ -110,13 +137,13 @@ class HeldBack:
             self._held[partition] = since, target
         return found
 
-    def _begin(self, partition: Partition, node: NodeId, now: Now) -> None:
+    def _begin(self, partition: _P, node: NodeId, now: Now) -> None:
         probation = self._probations.setdefault((partition, node), _Probation())
         probation.begin(now)
         partition.leading.stalled.add(node)
 
-    def _returning(self, now: Now) -> dict[Partition, tuple[NodeId, ...]]:
-        found: dict[Partition, tuple[NodeId, ...]] = {}
+    def _returning(self, now: Now) -> dict[_P, tuple[NodeId, ...]]:
+        found: dict[_P, tuple[NodeId, ...]] = {}
         for (partition, node), probation in list(self._probations.items()):
             leading = partition.leading
             replica = leading.progress.get(node)

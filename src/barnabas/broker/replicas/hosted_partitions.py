@@ -74,7 +74,9 @@ class HostedPartitions:
         self.topics: dict[str, HostedTopic] = {}
         self.topics_by_id: dict[Uuid, HostedTopic] = {}
         self.touched: list[Partition] = []
-        self.held_back = HeldBack(config.int("barnabas.replica.stall.max.ms") / 1000.0)
+        self.held_back = HeldBack[Partition](
+            min(config.int("barnabas.replica.stall.max.ms"), config.int("replica.lag.time.max.ms")) / 1000.0
+        )
         self.space = Space(config, logs, self.partitions, host, self._changed)
         self.leader_quota, self.follower_quota = Quota(), Quota()
         self._configure_quotas(config)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from barnabas.broker.replicas.held_back import HeldBack
 from barnabas.broker.replicas.replica_progress import NEVER, ReplicaProgress
 from barnabas.broker.traffic import PartitionTraffic
 from barnabas.controller.image import PartitionState
@@ -22,22 +24,26 @@ class LeaderState:
         "_eligible",
         "_least",
         "_max_lag",
-        "_stall",
         "enough_in_sync",
         "epoch_start",
+        "held_back",
         "isr",
         "may_spare_one",
+        "noted",
         "progress",
         "proposed",
         "stalled",
         "traffic",
     )
 
-    def __init__(self, max_lag: float, stall: float, eligible: Callable[[NodeId, int], bool]) -> None:
-        """`max_lag` and `stall` (`held_back`) in seconds; `eligible(node, broker epoch)`: whether a replica may
-        be in sync at all."""
+    def __init__(
+        self, max_lag: float, eligible: Callable[[NodeId, int], bool], held_back: HeldBack[Any]
+    ) -> None:
+        """`max_lag` in seconds; `eligible(node, broker epoch)`: whether a replica may be in sync at all."""
         self._max_lag = max_lag
-        self._stall = min(max_lag, stall)
+        self.held_back = held_back
+        self.noted = False
+        """Whether `held_back` looks at the partition."""
         self._least = 1
         self._eligible = eligible
         self.epoch_start: Offset = 0
@@ -98,7 +104,7 @@ class LeaderState:
                 node in self.isr
                 or node in proposed
                 or (
-                    replica.caught_up(here, now, self._stall)
+                    replica.caught_up(here, now, self.held_back.limit)
                     and node not in self.stalled
                     and self._eligible(node, replica.broker_epoch)
                 )

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.broker.replicas.acknowledgements import Acknowledgement, AcknowledgementQueue
+from barnabas.broker.replicas.held_back import HeldBack
 from barnabas.broker.replicas.leader_state import LeaderState
 from barnabas.broker.replicas.partition_settings import PartitionSettings
 from barnabas.broker.replicas.sync_schedule import SyncSchedule
@@ -81,7 +82,6 @@ class Partition:
 
     __slots__ = (
         "_dirty",
-        "_held",
         "_readable",
         "_touched",
         "acknowledgements",
@@ -89,7 +89,6 @@ class Partition:
         "directory",
         "followed",
         "gone",
-        "held_back",
         "high_watermark",
         "index",
         "is_leader",
@@ -121,12 +120,11 @@ class Partition:
         *,
         config: LogConfig,
         max_lag: float = 30.0,
-        stall: float = 30.0,
-        held: list[Partition] | None = None,
+        held_back: HeldBack[Partition] | None = None,
         eligible: Callable[[NodeId, int], bool] = lambda node, epoch: True,
     ) -> None:
-        """`max_lag` and `stall` in seconds; `eligible(node, broker epoch)`: whether a replica may be in sync at
-        all; `held`: where it puts itself when acknowledgements wait for its followers (`held_back`)."""
+        """`max_lag` in seconds; `eligible(node, broker epoch)`: whether a replica may be in sync at all;
+        `held_back` hears of it when acknowledgements wait for its followers."""
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
@@ -139,7 +137,7 @@ class Partition:
         self.partition_epoch = -1
         self.replicas: tuple[NodeId, ...] = ()
         self.is_leader = False
-        self.leading = LeaderState(max_lag, stall, eligible)
+        self.leading = LeaderState(max_lag, eligible, held_back or HeldBack(max_lag))
         self.offline = False
         self.gone = False
         self.high_watermark: Offset = log.high_watermark
@@ -149,9 +147,6 @@ class Partition:
         self.watchers = Watchers()
         self.acknowledgements = AcknowledgementQueue()
         self._touched = touched
-        self._held = [] if held is None else held
-        self.held_back = False
-        """Whether it has put itself there, and was not taken off since."""
         self._dirty = False
         self._readable = _UNREAD
         self.configure(config)
@@ -327,9 +322,9 @@ class Partition:
         high_watermark = self.high_watermark
         acknowledgements, watchers = self.acknowledgements, self.watchers
         acknowledgements.advance(high_watermark, here, leading.enough_in_sync)
-        if high_watermark < here and leading.may_spare_one and not self.held_back:
-            self.held_back = True
-            self._held.append(self)
+        if high_watermark < here and leading.may_spare_one and not leading.noted:
+            leading.noted = True
+            leading.held_back.noted.append(self)
         if acknowledgements.purging:
             acknowledgements.purged(self.low_watermark)
         moved = 0

@@ -322,8 +322,7 @@ class Reconciler:
             broker.touched,
             config=broker.log_config(topic.name),
             max_lag=broker.config.int("replica.lag.time.max.ms") / 1000.0,
-            stall=broker.held_back.limit,
-            held=broker.held_back.noted,
+            held_back=broker.held_back,
             eligible=broker.eligible,
         )
         broker.space.applies_to(partition)

@@ -72,12 +72,12 @@ class SlowDisks:
                 self._in_flight[sync] = now.mono
             elif now.mono - since >= self._limit and (directory := sync.directory) is not None:
                 self._until[directory] = now.mono + _FAST_AGAIN_S
-                self._mark(directory, True)
+                self._judge(directory, slow=True)
         for directory in [directory for directory, until in self._until.items() if now.mono >= until]:
             del self._until[directory]
-            self._mark(directory, False)
+            self._judge(directory, slow=False)
 
-    def _mark(self, directory: LogDirectory, slow: bool) -> None:
+    def _judge(self, directory: LogDirectory, *, slow: bool) -> None:
         if directory.slow != slow:
             directory.slow = slow
             self._changed(directory)

@@ -67,8 +67,7 @@ class BrokerPart:
         """Raises ConfigError for a setting about directories that are not there."""
         runtime = self._runtime = network.runtime
         self._quotas = network.throttle.quotas
-        self._given = config = runtime.config
-        """The node's own settings, without what was changed at run time."""
+        self._given = config = runtime.config  # without what was changed at run time
         self._quorum = quorum
         self._applier = applier
         self._home = home
