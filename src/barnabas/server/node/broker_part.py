@@ -65,7 +65,7 @@ class BrokerPart:
         authorizer: NodeAuthorizer | None = None,
     ) -> None:
         """Raises ConfigError for a setting about directories that are not there."""
-        runtime = self._runtime = network.runtime
+        self._runtime = runtime = network.runtime
         self._quotas = network.throttle.quotas
         self._given = config = runtime.config  # without what was changed at run time
         self._quorum = quorum
@@ -74,8 +74,7 @@ class BrokerPart:
         self._reconfigured = reconfigured
         self._refused: dict[str, str] = {}
         """Settings in the metadata that were told of as unusable, with the reason."""
-        self._registered = False
-        self._following = False
+        self._registered = self._following = False
         if unknown := home.logs.cordon(config.list("cordoned.log.dirs")):
             raise ConfigError(
                 f"cordoned.log.dirs names {', '.join(unknown)}, which is not among log.dirs",
