@@ -407,6 +407,14 @@ _DECIDING: tuple[Mutant, ...] = (
         "if broker is None:",
         guard="tests/controller/test_brokers.py",
     ),
+    mutant(
+        "the unregistered come back",
+        "a running broker that was unregistered registers again",
+        "server.replication.lifecycle BrokerLifecycle._report",
+        "self._known_no_more()",
+        "await self._register_once()",
+        guard="tests/server/test_quorum_lifecycle.py",
+    ),
 )
 
 _KEEPING: tuple[Mutant, ...] = (

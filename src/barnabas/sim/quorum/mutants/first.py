@@ -102,9 +102,9 @@ FIRST: tuple[Mutant, ...] = (
         "fetch before sync",
         "a follower asks for more before what it has is on disk",
         "raft.following",
-        "drive",
-        "core.log_view.persisted < core.log_view.end_offset",
-        "False",
+        "_has_what_it_says",
+        "return core.log_view.persisted >= core.log_view.end_offset",
+        "return True",
         1,
     ),
     Mutant(

@@ -126,8 +126,8 @@ SUBTLE: tuple[Mutant, ...] = (
         "what a replica has on a new disk counts for the voter that had the id before",
         "raft.leadership",
         "progress_of",
-        "if core.voters.has(replica):",
-        "if core.voters.get(replica.id) is not None:",
+        "core.voters.entry(replica)",
+        "core.voters.get(replica.id)",
         11,
     ),
     Mutant(
@@ -254,6 +254,6 @@ SUBTLE: tuple[Mutant, ...] = (
         "resign_when_removed",
         " and role.noted <= high_watermark",
         "",
-        1,
+        3,
     ),
 )
