@@ -72,8 +72,7 @@ class BrokerPart:
         self._applier = applier
         self._home = home
         self._reconfigured = reconfigured
-        self._refused: dict[str, str] = {}
-        """Settings in the metadata that were told of as unusable, with the reason."""
+        self._refused: dict[str, str] = {}  # stored settings that were told of as unusable, with the reason
         self._registered = self._following = False
         if unknown := home.logs.cordon(config.list("cordoned.log.dirs")):
             raise ConfigError(
