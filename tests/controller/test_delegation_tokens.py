@@ -12,10 +12,13 @@ from barnabas.errors import ErrorCode
 from barnabas.security.delegation import token_hmac
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.sasl import (
+    AlterUserScramCredentialsRequest,
     CreatableRenewers,
     CreateDelegationTokenRequest,
     ExpireDelegationTokenRequest,
     RenewDelegationTokenRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
 )
 
 SECRET, DAY = "a-secret-of-all-nodes", 86_400_000
@@ -141,3 +144,26 @@ def test_nobody_fills_the_metadata_with_tokens() -> None:
     assert made(cluster, TOM, -1, *["x"] * (MOST_RENEWERS + 1)).error_code == ErrorCode.POLICY_VIOLATION
     assert made(cluster, TOM, -1, "x" * 2000).error_code == ErrorCode.POLICY_VIOLATION
     assert len(cluster.image.tokens) == MOST_OF_ONE + 1
+
+
+def credentials(cluster: Cluster, *mechanisms: int, gone: bool = False) -> None:
+    """Give ada a password for each of these mechanisms, or take it away."""
+    for mechanism in mechanisms:
+        deletions = [ScramCredentialDeletion(name="ada", mechanism=mechanism)] if gone else []
+        one = ScramCredentialUpsertion(
+            name="ada", mechanism=mechanism, iterations=4096, salt=b"s" * 24, salted_password=b"p" * 64
+        )
+        request = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=[] if gone else [one])
+        assert [result.error_code for result in ask(cluster, request).results] == [0]
+
+
+def test_a_token_ends_with_the_last_credential_of_its_owner() -> None:
+    """`users remove ada` puts ada out: its tokens would let it in at every node for days."""
+    cluster = with_tokens()
+    credentials(cluster, 1, 2)
+    made(cluster, ADA)
+    made(cluster, TOM, -1, "ada")
+    credentials(cluster, 1, gone=True)
+    assert len(cluster.image.tokens) == 2, "ada still has a password"
+    credentials(cluster, 2, gone=True)
+    assert [token.owner for token in cluster.image.tokens.values()] == [TOM]

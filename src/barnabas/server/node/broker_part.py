@@ -69,8 +69,7 @@ class BrokerPart:
         self._quotas = network.throttle.quotas
         self._given = config = runtime.config  # without what was changed at run time
         self._quorum = quorum
-        self._applier = applier
-        self._home = home
+        self._applier, self._home = applier, home
         self._reconfigured = reconfigured
         self._refused: dict[str, str] = {}  # stored settings that were told of as unusable, with the reason
         self._registered = self._following = False

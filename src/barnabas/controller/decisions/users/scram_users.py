@@ -7,6 +7,7 @@ request, whatever its mechanism.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from barnabas.controller.feature_levels import METADATA_VERSION
@@ -21,7 +22,11 @@ from barnabas.security.scram import (
     credential_of,
 )
 from barnabas.wire.codec.message import MetadataRecord
-from barnabas.wire.metadata import RemoveUserScramCredentialRecord, UserScramCredentialRecord
+from barnabas.wire.metadata import (
+    RemoveDelegationTokenRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
 from barnabas.wire.schemas.sasl import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -72,7 +77,23 @@ def alter_user_scram_credentials(view: View, request: AlterUserScramCredentialsR
         AlterUserScramCredentialsResult(user=name, error_code=error.code, error_message=error.message)
         for name, error in errors.items()
     ]
-    return Decision(AlterUserScramCredentialsResponse(results=results), list(records.values()))
+    gone = _tokens_of_removed(view.image, records.values())
+    return Decision(AlterUserScramCredentialsResponse(results=results), [*records.values(), *gone])
+
+
+def _tokens_of_removed(
+    image: MetadataImage, records: Iterable[MetadataRecord]
+) -> Iterator[RemoveDelegationTokenRecord]:
+    """Yield what removes the delegation tokens of those users whose last credential goes: they are out.
+
+    A user without any credential here is known by other means, and keeps its tokens.
+    """
+    mechanisms = Counter(name for name, _ in image.scram)
+    removed = {r.name for r in records if isinstance(r, RemoveUserScramCredentialRecord)}
+    owners = {f"User:{name}" for name in removed if mechanisms[name] == 1}
+    for token in image.tokens.values() if owners else ():
+        if token.owner in owners:
+            yield RemoveDelegationTokenRecord(token_id=token.token_id)
 
 
 def _changed(image: MetadataImage, change: _Change) -> MetadataRecord:
