@@ -20,6 +20,7 @@ from barnabas.controller.image import BrokerEndpoint
 from barnabas.errors import ConfigError
 from barnabas.server.net.tls import session
 from barnabas.server.net.tls.identity import Identity
+from barnabas.server.observe import events
 from barnabas.server.replication.fast_fencing import _greet
 from barnabas.wire.schemas.groups import HeartbeatRequest
 
@@ -386,3 +387,46 @@ def test_a_controller_that_asks_whether_a_broker_lives_leaves_no_refusal_behind(
     with caplog.at_level(logging.WARNING):
         run(mutual(authority), scenario, showing(authority, authority.issue("ada")))
     assert not [r for r in caplog.records if getattr(r, "event", "") == "tls.refused"]
+
+
+def test_a_certificate_that_nobody_would_believe_replaces_no_good_one(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every client, and every other node, would be cut off at the next connection."""
+    told: list[str] = []
+    monkeypatch.setattr(events, "emit", lambda event, **fields: told.append(str(fields.get("error", ""))))
+    (tmp_path / "other").mkdir()
+    stranger = Authority(tmp_path / "other", "another authority")
+    shown = tmp_path / "node.pem"
+    shown.write_bytes(authority.issue("node").read_bytes())
+    settings = {"ssl.keystore.location": str(shown), "ssl.truststore.location": str(authority.ca)}
+    identity = Identity(Config.load(settings), "PLAINTEXT")
+    good, context = identity.certificate, identity.context
+    for worse, why in (
+        (stranger.issue("node").read_bytes(), "does not believe"),
+        (authority.issue("node", expired=True).read_bytes(), "ended on"),
+        (authority.issue("node", early=True).read_bytes(), "is not valid before"),
+    ):
+        replaced(shown, worse)
+        identity.look()
+        assert identity.certificate == good and identity.context is context
+        assert why in told.pop()
+    replaced(shown, authority.issue("node").read_bytes())
+    identity.look()
+    assert identity.context is not context
+
+
+def test_a_certificate_that_the_truststore_never_believed_may_be_renewed(
+    authority: Authority, tmp_path: Path
+) -> None:
+    """The truststore is for clients' certificates alone, and the node's is signed elsewhere."""
+    (tmp_path / "other").mkdir()
+    other = Authority(tmp_path / "other", "another authority")
+    shown = tmp_path / "node.pem"
+    shown.write_bytes(other.issue("node").read_bytes())
+    settings = {"ssl.keystore.location": str(shown), "ssl.truststore.location": str(authority.ca)}
+    identity = Identity(Config.load(settings), "PLAINTEXT")
+    before = identity.context
+    replaced(shown, other.issue("node").read_bytes())
+    identity.look()
+    assert identity.context is not before

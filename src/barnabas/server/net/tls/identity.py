@@ -13,6 +13,7 @@ from barnabas.config import Config
 from barnabas.errors import BarnabasError, ConfigError
 from barnabas.security.certificate import ENDS_SOON_S, Certificate, read_certificate
 from barnabas.security.principal import PrincipalRules
+from barnabas.server.net.tls.believed import disbelief
 from barnabas.server.net.tls.settings import tls_of
 from barnabas.server.observe import events
 
@@ -27,6 +28,7 @@ class Identity:
     """One per listener with TLS.  `context` is what the next connection gets; `rules` say who a client is."""
 
     __slots__ = (
+        "_believed",
         "_config",
         "_said_at",
         "_seen",
@@ -52,6 +54,7 @@ class Identity:
         self._said_at = 0.0
         self._seen = files_changed(self._tls)
         self.context, self.certificate = self._made()
+        self._believed = not self._disbelief()
         self._say_if_it_ends_soon()
 
     def _made(self) -> tuple[ssl.SSLContext, Certificate]:
@@ -89,10 +92,11 @@ class Identity:
             self._seen = seen
             context, certificate = self._made()
             self._check_names(certificate)
+            believed = self._check_believed(certificate)
         except BarnabasError as error:
             events.emit(events.CERTIFICATE_REFUSED, reason=self.listener, listener=self.listener, error=error)
             return
-        self.context, self.certificate = context, certificate
+        self.context, self.certificate, self._believed = context, certificate, believed
         events.emit(events.CERTIFICATE_CHANGED, listener=self.listener, subject=certificate.subject)
         self._say_if_it_ends_soon()
 
@@ -108,6 +112,28 @@ class Identity:
                 "the new certificate lacks alternative names of the one before",
                 next_step="set ssl.allow.san.changes=true and restart, if that is meant",
             )
+
+    def _check_believed(self, new: Certificate) -> bool:
+        """Return whether the nodes' own truststore believes the new certificate; raise ConfigError where that, or
+        its time, is worse than of the one before."""
+        now = time.time()
+        if not new.begins <= now < new.ends and self.certificate.begins <= now < self.certificate.ends:
+            day = time.strftime("%Y-%m-%d", time.gmtime(new.ends if new.ends <= now else new.begins))
+            raise ConfigError(
+                f"the new certificate {'ended on' if new.ends <= now else 'is not valid before'} {day}",
+                next_step="put one there that is valid now: `barnabas certs show FILE` says until when",
+            )
+        why = self._disbelief()
+        if why and self._believed:
+            raise ConfigError(
+                f"ssl.truststore does not believe the new certificate, as it did the one before: {why}",
+                next_step="add its authority to ssl.truststore.location at all nodes first",
+            )
+        return not why
+
+    def _disbelief(self) -> str | None:
+        """Return why the truststore of this listener does not believe its certificate; None without one."""
+        return disbelief(self._tls) if self._tls.ca_file or self._tls.ca_pem else None
 
     def seconds_left(self) -> float:
         """How long the certificate is valid yet."""
