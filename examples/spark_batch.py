@@ -1,6 +1,6 @@
 """Count words of a topic with PySpark; no jar, no Java to install.
 
-pip install 'barnabas[spark]'
+pip install '.[spark]'
 python examples/spark_batch.py 127.0.0.1:9092
 """
 

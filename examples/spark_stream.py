@@ -1,6 +1,6 @@
 """Follow a topic with PySpark structured streaming until everything has been read once.
 
-pip install 'barnabas[spark]'
+pip install '.[spark]'
 python examples/spark_stream.py 127.0.0.1:9092
 """
 

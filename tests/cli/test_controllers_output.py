@@ -158,6 +158,21 @@ def test_results_of_feature_changes_have_kafkas_words(
     assert features._result(verb, "metadata.version", level, refusal, dry_run) == line
 
 
+def test_the_file_that_the_environment_names_says_how_to_log_in_where_no_flag_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, other, node = tmp_path / "mine", tmp_path / "other", tmp_path / "node"
+    mine.write_text("security.protocol=SSL\n")
+    other.write_text("security.protocol=PLAINTEXT\n")
+    node.write_text("process.roles=controller\nnode.id=5\n")
+    monkeypatch.setenv("BARNABAS_COMMAND_CONFIG", str(mine))
+    assert security_of(Namespace(command_config=None)) == {"security.protocol": "SSL"}
+    assert security_of(Namespace(command_config=str(other))) == {"security.protocol": "PLAINTEXT"}
+    assert security_of(Namespace(command_config=str(node))) == {"security.protocol": "SSL"}, (
+        "of add-controller"
+    )
+
+
 @pytest.mark.parametrize(
     ("lines", "known"),
     [

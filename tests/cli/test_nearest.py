@@ -55,3 +55,11 @@ def test_what_is_named_instead_exists() -> None:
             for command in commands:
                 if match := re.fullmatch(r"barnabas (\S+)(?: (\S+).*)?", command):
                     assert match[1] in NOUNS and (match[2] is None or match[2] in verbs(match[1])), command
+
+
+def test_the_help_of_a_verb_has_its_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topics", "create", "--help"]) == 0
+    assert (
+        "barnabas topics create orders --partitions 6 --config retention.ms=3600000"
+        in capsys.readouterr().out
+    )

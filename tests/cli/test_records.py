@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from tests.cli.shell import Shell, typed
+from tests.pipeline.registry_server import registry_server
 
-from barnabas import Consumer
+from barnabas import Consumer, Producer
 from barnabas.cli.records.sent import Standing
 from barnabas.cli.records.template import Line, parser_of, printer_of
 from barnabas.client.consumer import Message
@@ -231,6 +232,34 @@ def test_reading_between_two_times(shell: Shell) -> None:
     assert shell.out.split() == ["3", "4", "5"]
 
 
+def test_reading_the_last_records_and_from_a_time_as_people_write_it(shell: Shell) -> None:
+    shell("produce rec-last --records 3 --timestamp 1000 -q")
+    shell("produce rec-last --records 4 --timestamp 86400000 -q")
+    assert shell("consume rec-last -o -2 -e --format {offset}") == 0
+    assert shell.out.split() == ["5", "6"]
+    assert shell("consume rec-last -o -99 -e --format {offset}") == 0
+    assert len(shell.out.split()) == 7, "there are no more than there are"
+    assert shell("consume rec-last -o 1970-01-02 -e --format {offset}") == 0
+    assert shell.out.split() == ["3", "4", "5", "6"]
+    assert shell("consume rec-last -o 1970-01-02 --group g") == 2
+
+
+def test_values_of_confluents_serializer_are_printed_by_their_schemas(shell: Shell) -> None:
+    fields = [{"name": "a", "type": "long"}, {"name": "b", "type": "bytes"}]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    with registry_server() as server:
+        id_ = server.add("rec-avro-value", json.dumps(schema))
+        value = bytes([0, 0, 0, 0, id_, 14, 2, 255])
+        with Producer(shell.kafka.bootstrap) as producer:
+            producer.send("rec-avro", value)
+            producer.send("rec-avro", None, "gone")
+            producer.send("rec-avro", "no Avro")
+        assert shell(f"consume rec-avro -o 0 --until 2 --null - --avro {server.url}") == 0
+        assert shell.out.splitlines() == ['{"a":7,"b":{"base64":"/w=="}}', "-"]
+        assert shell(f"consume rec-avro -o 2 -e --avro {server.url}") == 1
+        assert "rec-avro-0 offset 2: no Avro value" in shell.err
+
+
 # ------------------------------------------------------------------ groups reset
 
 
@@ -253,3 +282,19 @@ def test_a_reset_is_shown_first_and_refused_for_a_group_that_is_not_there(shell:
     assert committed() == 0
     assert shell("groups reset rec-mistyped --topic rec-reset --to earliest --execute") == 4
     assert "rec-mistyped" not in [g["group"] for g in shell.document("groups list")["groups"]]
+
+
+def test_what_a_group_committed_in_a_topic_is_forgotten_and_nothing_else(shell: Shell) -> None:
+    shell("produce rec-kept --records 1 -q")
+    shell("produce rec-forgotten --records 1 -q")
+    assert shell("consume rec-kept rec-forgotten --group rec-two --from-beginning --max 2") == 0
+    assert shell("groups delete-offsets rec-two --topic rec-forgotten --topic rec-mistyped") == 4
+    assert "group rec-two has committed nothing in rec-mistyped" in shell.err
+    assert shell("groups delete-offsets rec-two --topic rec-forgotten") == 0
+    assert shell.out == "Deleted what group rec-two had committed in rec-forgotten-0.\n"
+    rows = shell.document("groups describe rec-two")["group"]["offsets"]
+    assert [row["topic"] for row in rows] == ["rec-kept"]
+    with Consumer(shell.kafka.bootstrap, "rec-kept", group="rec-two") as consumer:
+        consumer.poll(0.1)
+        assert shell("groups delete-offsets rec-two --topic rec-kept") == 1
+        assert "its members read rec-kept" in shell.err

@@ -21,21 +21,23 @@ BELOW = {
     "version": set(),
     "interpreter": WORDS,
     "scratch": set(),
+    "extras": {"errors"},
     "wire": OPEN,
     "log": OPEN | {"wire"},
     "raft": WORDS | {"ports"},
     "security": WORDS,
     "controller": OPEN | {"wire", "log", "security"},
     "broker": OPEN | {"wire", "log", "security", "controller.image"},
-    "client": OPEN | {"wire", "security"},
+    "client": OPEN | {"wire", "security", "extras"},
     "aio": {"client"},
-    "server": OPEN | {"wire", "log", "raft", "security", "controller", "broker", "client", "interpreter"},
-    "pipeline": OPEN | {"wire", "client", "interpreter", "scratch"},
+    "server": OPEN
+    | {"wire", "log", "raft", "security", "controller", "broker", "client", "interpreter", "extras"},
+    "pipeline": OPEN | {"wire", "client", "interpreter", "scratch", "extras"},
     "console": OPEN | {"wire", "client"},
     "cli": OPEN
     | {"security", "wire", "log", "client", "pipeline", "sim", "testing", "raft.membership.recovery"}
     | {"controller.snapshot", "controller.feature_levels", "controller.image"}
-    | {"server.node", "server.loop.system", "console", "interpreter", "scratch"},
+    | {"server.node", "server.loop.system", "console", "interpreter", "scratch", "extras"},
     "sim": OPEN | {"wire", "log", "raft", "security", "controller", "broker", "server", "client"},
     "testing": OPEN
     | {"wire", "log", "raft", "security", "controller", "broker", "server", "client", "sim", "cli"}

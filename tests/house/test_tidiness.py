@@ -47,6 +47,21 @@ def test_a_file_says_what_it_is_and_keeps_its_functions_short(path: Path) -> Non
             assert not node.name.endswith(("Util", "Utils", "Helper", "Manager")), node.name
 
 
+def test_a_number_in_text_is_told_by_isdecimal() -> None:
+    """`"²".isdigit()` is true, and int() of it raises: such a file, port or offset would end the program."""
+    of_bytes = {"cli/records/template.py"}
+    found = [path for path in FILES if ".isdigit()" in path.read_text()]
+    assert {str(path.relative_to(SOURCE / "barnabas")) for path in found} <= of_bytes
+
+
+def test_nobody_is_told_to_install_by_name_what_the_index_may_not_have_from_us() -> None:
+    places = [*FILES, *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*"), ROOT / "README.md"]
+    named = re.compile(r"pip3? install (-\S+ )*['\"]?barnabas\b")
+    assert [
+        str(path) for path in places if path.is_file() and named.search(path.read_text(errors="ignore"))
+    ] == []
+
+
 def attributes(cls: ast.ClassDef) -> set[str]:
     """What an object of the class keeps: what is assigned to `self`, and annotated fields; properties apart."""
     found = {

@@ -1,6 +1,6 @@
 """A Declarative Pipelines project: a topic becomes a table, a view sums it up, alarms go to a topic, exactly once.
 
-    pip install 'barnabas[connect]'
+    pip install '.[connect]'
     barnabas start &                               # a node on 127.0.0.1:9092; BOOTSTRAP=host:port names another
     python examples/spark_pipelines/send.py        # a thousand readings
     eval "$(barnabas pipeline env)"                # the Java and the Python that Spark shall take

@@ -10,7 +10,7 @@ import argparse
 import os
 from typing import Any
 
-from barnabas.cli.output import DEFAULT_BOOTSTRAP
+from barnabas.cli.output import COMMAND_CONFIG, DEFAULT_BOOTSTRAP
 from barnabas.errors import ConfigError, StorageError
 
 __all__ = ["add_flags", "bootstrap_of", "read_properties", "security_of"]
@@ -34,7 +34,7 @@ def add_flags(parser: argparse.ArgumentParser, *, before_the_verb: bool = False)
         "--command-config",
         "-c",
         metavar="FILE",
-        help="properties; for add-controller those of the new controller",
+        help=f"how to log in (default: ${COMMAND_CONFIG}); for add-controller the new controller's properties",
     )
     flag("--timeout", type=float, default=30.0, metavar="SECONDS", help="how long to try (30)")
     flag("--json", action="store_true", default=False, help="print one JSON document")
@@ -52,15 +52,17 @@ def security_of(args: argparse.Namespace) -> dict[str, str]:
     """How to log in: the security options in --command-config.  Raises ConfigError.
 
     A node's file, as add-controller takes it, has settings of those names that say how others log in there.  With
-    `security.protocol`, which is no node's, it is a client's file, too, as for Kafka's tools.
+    `security.protocol`, which is no node's, it is a client's file, too, as for Kafka's tools; else the file that
+    $BARNABAS_COMMAND_CONFIG names counts.
     """
     from barnabas.client.security.options import NAMES, is_security_option
 
-    path = getattr(args, "command_config", None)
+    default = os.environ.get(COMMAND_CONFIG)
+    path = getattr(args, "command_config", None) or default
     properties = read_properties(path) if path else {}
     if "process.roles" in properties:
         if "security.protocol" not in properties:
-            return {}
+            properties = read_properties(default) if default and default != path else {}
         properties = {name: value for name, value in properties.items() if name in NAMES}
     return {name: value for name, value in properties.items() if is_security_option(name)}
 

@@ -23,8 +23,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from barnabas.errors import BarnabasError
+from barnabas.extras import to_install
 from barnabas.pipeline.demo.screen import Numbers, Screen
-from barnabas.pipeline.extras import to_install
 
 if TYPE_CHECKING:
     from barnabas.pipeline.demo.directory import ResultDirectory

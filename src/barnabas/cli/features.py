@@ -96,9 +96,9 @@ def _wanted(args: argparse.Namespace) -> dict[str, int]:
             level = "0"
         elif not equals:
             raise ConfigError(f"--feature {text}: say NAME=LEVEL")
-        if name == METADATA_VERSION and not level.isdigit():
+        if name == METADATA_VERSION and not level.isdecimal():
             levels[name] = release_level(level)
-        elif level.isdigit():
+        elif level.isdecimal():
             levels[name] = int(level)
         else:
             raise ConfigError(f"--feature {text}: {level!r} is no level")

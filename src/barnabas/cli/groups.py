@@ -4,6 +4,7 @@ barnabas groups list
 barnabas groups describe billing                     partitions, offsets, lag, members
 barnabas groups reset billing --topic orders --to earliest            shows what it would set
 barnabas groups reset billing --topic orders --to earliest --execute  sets it
+barnabas groups delete-offsets billing --topic orders                 it no longer counts what it read there
 barnabas groups delete billing
 """
 
@@ -15,7 +16,8 @@ from typing import Any
 
 from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, print_document, print_rows, show
-from barnabas.errors import ConfigError
+from barnabas.cli.typed.places import WORDS, place
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import TopicPartition
 
 __all__ = ["add_arguments", "run"]
@@ -23,7 +25,9 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `barnabas groups`."""
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|describe|reset|delete")
+    verbs = parser.add_subparsers(
+        dest="verb", required=True, metavar="list|describe|reset|delete-offsets|delete"
+    )
     lists = verbs.add_parser("list", help="all groups: barnabas groups list")
     describe = verbs.add_parser("describe", help="offsets and lag: barnabas groups describe billing")
     describe.add_argument("group")
@@ -35,19 +39,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     reset.add_argument(
         "--topic", action="append", metavar="TOPIC", help="only this one (default: all it read)"
     )
-    reset.add_argument("--to", required=True, metavar="WHERE", help="earliest, latest, an offset, or time:MS")
+    reset.add_argument("--to", required=True, metavar="WHERE", help=WORDS)
     reset.add_argument(
         "--execute", action="store_true", help="set the offsets; without it they are only shown"
     )
     reset.add_argument("--dry-run", action="store_true", help="only show, even with --execute")
     delete = verbs.add_parser("delete", help="with its offsets: barnabas groups delete billing")
     delete.add_argument("groups", nargs="+", metavar="group")
-    for verb in (lists, describe, reset, delete):
+    forget = verbs.add_parser(
+        "delete-offsets",
+        help="of topics it no longer reads: barnabas groups delete-offsets billing --topic t",
+    )
+    forget.add_argument("group")
+    forget.add_argument("--topic", action="append", required=True, metavar="TOPIC", help="may be repeated")
+    for verb in (lists, describe, reset, forget, delete):
         add_cluster_flags(verb)
 
 
 def run(args: argparse.Namespace) -> int:
-    """`barnabas groups list|describe|reset|delete`."""
+    """`barnabas groups list|describe|reset|delete-offsets|delete`."""
     from barnabas.client.admin.admin import Admin
 
     with Admin(args.bootstrap_server, timeout=args.timeout, security=security_of(args)) as admin:
@@ -58,6 +68,8 @@ def run(args: argparse.Namespace) -> int:
             _describe(admin, args)
         elif args.verb == "reset":
             _reset(admin, args)
+        elif args.verb == "delete-offsets":
+            _delete_offsets(admin, args)
         else:
             for group in args.groups:
                 admin.delete_group(group)
@@ -133,19 +145,39 @@ def _reset(admin: Any, args: argparse.Namespace) -> None:
         print(f"Nothing is changed yet: {members}add --execute.", file=sys.stderr)
 
 
+def _delete_offsets(admin: Any, args: argparse.Namespace) -> None:
+    """Forget what the group has committed in some topics."""
+    known = {
+        TopicPartition(o.topic, o.partition)
+        for o in admin.group_offsets(args.group)
+        if o.committed is not None
+    }
+    chosen = sorted(target for target in known if target.topic in args.topic)
+    if missing := sorted(set(args.topic) - {target.topic for target in chosen}):
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"group {args.group} has committed nothing in {', '.join(missing)}",
+            next_step=f"`barnabas groups describe {args.group}` shows where it has",
+        )
+    admin.delete_group_offsets(args.group, chosen)
+    if args.json:
+        rows = [target._asdict() for target in chosen]
+        print_document("group.offsets-deleted", {"group": args.group, "deleted": rows})
+        return
+    print(f"Deleted what group {args.group} had committed in {', '.join(map(str, chosen))}.")
+
+
 def _targets(admin: Any, topic: str, where: str) -> dict[int, int]:
     """The offset of each partition that `where` names, within what there is."""
     first = {p: o.offset for p, o in admin.offsets(topic, "earliest").items()}
     last = {p: o.offset for p, o in admin.offsets(topic, "latest").items()}
-    if where == "earliest":
-        return first
-    if where == "latest":
-        return last
-    if where.isdigit():
-        return {p: min(max(int(where), first[p]), last[p]) for p in first}
-    if where.startswith("time:") and where[5:].isdigit():
-        found = admin.offsets(topic, int(where[5:]))
+    wanted = place(where, "--to")
+    if wanted.end is not None:
+        return first if wanted.end == "earliest" else last
+    if wanted.time_ms is not None:
+        found = admin.offsets(topic, wanted.time_ms)
         return {p: o.offset if o.offset >= 0 else last[p] for p, o in found.items()}
-    raise ConfigError(
-        f"--to {where} is not a position", next_step="write earliest, latest, an offset, or time:MILLISECONDS"
-    )
+    if wanted.last is not None:
+        return {p: max(first[p], last[p] - wanted.last) for p in first}
+    assert wanted.offset is not None
+    return {p: min(max(wanted.offset, first[p]), last[p]) for p in first}

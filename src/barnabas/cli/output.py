@@ -14,12 +14,33 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["JSON_VERSION", "add_cluster_flags", "print_document", "print_rows", "show"]
+__all__ = [
+    "COMMAND_CONFIG",
+    "JSON_VERSION",
+    "add_cluster_flags",
+    "add_command_config",
+    "print_document",
+    "print_rows",
+    "show",
+]
 
 JSON_VERSION = 1
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+COMMAND_CONFIG = "BARNABAS_COMMAND_CONFIG"
+"""The variable that names the file of clients' settings for every command."""
 NARROW = 60
 """A terminal of fewer columns gets the rows of a table that does not fit one below the other."""
+
+
+def add_command_config(parser: argparse.ArgumentParser) -> None:
+    """`add_command_config(parser)`: the flag that says how to log in (`controllers.security_of` reads it)."""
+    parser.add_argument(
+        "--command-config",
+        "-c",
+        metavar="FILE",
+        default=os.environ.get(COMMAND_CONFIG),
+        help=f"property file with security.protocol, sasl.* and ssl.* (default: ${COMMAND_CONFIG})",
+    )
 
 
 def add_cluster_flags(parser: argparse.ArgumentParser, *, json_flag: bool = True) -> None:
@@ -31,11 +52,7 @@ def add_cluster_flags(parser: argparse.ArgumentParser, *, json_flag: bool = True
         default=os.environ.get("BARNABAS_BOOTSTRAP", DEFAULT_BOOTSTRAP),
         help="where the cluster is; several with commas (default: $BARNABAS_BOOTSTRAP or 127.0.0.1:9092)",
     )
-    parser.add_argument(
-        "--command-config",
-        metavar="FILE",
-        help="property file with security.protocol, sasl.* and ssl.*, as of Kafka's tools",
-    )
+    add_command_config(parser)
     parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="how long to try (30)")
     if json_flag:
         parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
@@ -60,7 +77,7 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     texts = [["-" if cell is None else str(cell) for cell in row] for row in rows]
     numeric = [
         bool(texts)
-        and all(row[i] == "-" or row[i].lstrip("-").replace(".", "", 1).isdigit() for row in texts)
+        and all(row[i] == "-" or row[i].lstrip("-").replace(".", "", 1).isdecimal() for row in texts)
         for i in range(len(columns))
     ]
     titles = [column.upper().replace("_", "-") for column in columns]

@@ -92,7 +92,7 @@ def with_controller(listeners: str, roles: str | None) -> str:
     first, _, more = listeners.partition(",")
     name, _, address = first.partition("://")
     host, _, port = address.rpartition(":")
-    alone = not more and name != "CONTROLLER" and port.isdigit()
+    alone = not more and name != "CONTROLLER" and port.isdecimal()
     if not alone or "controller" not in (roles or "controller"):
         return listeners
     return f"{listeners},CONTROLLER://{host}:{int(port) + 1 if int(port) else 0}"
@@ -178,7 +178,7 @@ def _joining(args: argparse.Namespace) -> list[str]:
     name = "controller.quorum.bootstrap.servers"
     for text in args.join.split(","):
         host, _, port = text.strip().rpartition(":")
-        if not host or not port.isdigit():
+        if not host or not port.isdecimal():
             raise ConfigError(f"--join {text} is no HOST:PORT", next_step="for example --join 10.0.0.1:9093")
     given = read_properties(args.properties).get(name, "")
     known = [text.strip() for text in f"{given},{args.join}".split(",") if text.strip()]

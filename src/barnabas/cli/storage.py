@@ -100,7 +100,7 @@ def _features(words: list[str]) -> dict[str, int]:
     levels: dict[str, int] = {}
     for word in words:
         name, _, level = word.partition("=")
-        if not level.isdigit():
+        if not level.isdecimal():
             raise ConfigError(
                 f"{word!r} is no feature", next_step="write NAME=LEVEL, for example group.version=1"
             )

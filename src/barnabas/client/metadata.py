@@ -76,7 +76,7 @@ def parse_bootstrap(bootstrap: str | Iterable[str]) -> list[tuple[str, int]]:
         host, colon, port = text.rpartition(":")
         host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
         host = host or "127.0.0.1"  # `:9092`, as Kafka's tools take it
-        if not colon or not port.isdigit() or not 0 < int(port) < 65536:
+        if not colon or not port.isdecimal() or not 0 < int(port) < 65536:
             raise ConfigError(
                 f"{text!r} is no address of a broker", next_step="write host:port, for example 127.0.0.1:9092"
             )

@@ -183,7 +183,7 @@ def _only(request: h11.Request, name: bytes) -> str:
 def _name_of(host: str) -> str:
     """The name in a Host header, without its port."""
     name, colon, port = host.lower().rpartition(":")
-    return name if colon and port.isascii() and port.isdigit() else host.lower()
+    return name if colon and port.isascii() and port.isdecimal() else host.lower()
 
 
 def _fields(text: bytes) -> dict[str, str]:

@@ -40,7 +40,7 @@ def _given(fields: Fields, *names: str) -> list[str | None]:
 def _number(text: str | None) -> int | None:
     if text is None or text == "":
         return None
-    if not (text.isascii() and text.isdigit()) or len(text) > 19:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 19:
         raise RefusedRequest(400, "this is no number")
     return int(text)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from barnabas.errors import BarnabasError, ConfigError
-from barnabas.pipeline.extras import to_install
+from barnabas.extras import to_install
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

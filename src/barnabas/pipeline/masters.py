@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from barnabas.errors import BarnabasError, ConfigError
-from barnabas.pipeline.extras import to_install
+from barnabas.extras import to_install
 from barnabas.version import __version__
 
 if TYPE_CHECKING:

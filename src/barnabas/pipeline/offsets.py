@@ -105,7 +105,7 @@ def _newest(directory: str, log: str) -> int:
         names = os.listdir(os.path.join(directory, log))
     except FileNotFoundError:
         return -1
-    return max((int(name) for name in names if name.isdigit()), default=-1)
+    return max((int(name) for name in names if name.isdecimal()), default=-1)
 
 
 def _batch_positions(directory: str, batch: int) -> tuple[Positions | None, ...]:

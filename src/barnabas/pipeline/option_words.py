@@ -126,7 +126,7 @@ class OptionWords:
         value = self.values.get(name)
         if value is None:
             return None
-        if not value.strip().isdigit() or int(value) == 0:
+        if not value.strip().isdecimal() or int(value) == 0:
             raise ConfigError(f"{name}={value}: it is a whole number above 0")
         return int(value)
 

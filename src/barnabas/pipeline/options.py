@@ -238,7 +238,7 @@ class _Words(OptionWords):
     def bound(self, side: str) -> Bound:
         """The first of side+Timestamp, side+OffsetsByTimestamp, side+Offsets that was given (as in Spark)."""
         if text := self.text(f"{side}Timestamp", ""):
-            if not text.isdigit():
+            if not text.isdecimal():
                 raise ConfigError(f"{side}Timestamp={text}: it is a whole number of milliseconds since 1970")
             return Bound(timestamp=int(text))
         if text := self.text(f"{side}OffsetsByTimestamp", ""):

@@ -26,9 +26,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.errors import BarnabasError
+from barnabas.extras import to_install
 from barnabas.interpreter import SAFE_PATH
 from barnabas.pipeline.connect import connected, is_remote
-from barnabas.pipeline.extras import to_install
 from barnabas.pipeline.java import cache_directory, find_java, write_once
 from barnabas.pipeline.masters import check_master, check_workers, is_local, own_address
 from barnabas.scratch import scratch_directory

@@ -30,7 +30,7 @@ Voter: TypeAlias = tuple[NodeId, str, int]
 def parsed_endpoint(text: str, setting: str) -> Endpoint:
     name, separator, address = text.partition("://")
     host, colon, port = address.rpartition(":")
-    if not separator or not colon or not name or not port.isdigit() or int(port) > 65535:
+    if not separator or not colon or not name or not port.isdecimal() or int(port) > 65535:
         raise ConfigError(
             f"{setting}: {text!r} is not NAME://host:port", next_step="for example PLAINTEXT://127.0.0.1:9092"
         )
@@ -40,7 +40,7 @@ def parsed_endpoint(text: str, setting: str) -> Endpoint:
 def parsed_voter(text: str) -> Voter:
     node, at, address = text.partition("@")
     host, colon, port = address.rpartition(":")
-    if not at or not colon or not host or not node.isdigit() or not port.isdigit() or int(port) > 65535:
+    if not at or not colon or not host or not node.isdecimal() or not port.isdecimal() or int(port) > 65535:
         raise ConfigError(
             f"controller.quorum.voters: {text!r} is not id@host:port", next_step="for example 1@10.0.0.1:9093"
         )

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import ConfigError
+from barnabas.extras import to_install
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -30,7 +31,7 @@ def _need_cryptography() -> None:
     if find_spec("cryptography") is None:
         raise ConfigError(
             "making and reading certificates needs the package cryptography",
-            next_step="pip install 'barnabas[security]'",
+            next_step=to_install("security"),
         )
 
 

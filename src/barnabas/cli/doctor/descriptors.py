@@ -48,7 +48,7 @@ def _limit_of(at: Address) -> int | None:
             with open(f"/proc/{pid}/limits", encoding="ascii") as file:
                 limit = _LIMIT.search(file.read())
             if limit is not None:
-                return int(limit[1]) if limit[1].isdigit() else 1 << 30
+                return int(limit[1]) if limit[1].isdecimal() else 1 << 30
     return None
 
 
@@ -85,7 +85,7 @@ def _raw(host: str) -> str:
 
 def _process_of(sockets: set[str]) -> int | None:
     for name in os.listdir("/proc") if sockets else ():
-        if name.isdigit():
+        if name.isdecimal():
             with suppress(OSError):  # gone, or somebody else's
                 for descriptor in os.listdir(f"/proc/{name}/fd"):
                     with suppress(FileNotFoundError):

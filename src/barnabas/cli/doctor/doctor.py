@@ -20,7 +20,7 @@ from barnabas.cli.doctor.handshake import examine_own_files, examine_tls
 from barnabas.cli.doctor.line import Address, dial, speaks
 from barnabas.cli.doctor.login import examine_cluster, examine_login, examine_mechanisms, examine_versions
 from barnabas.cli.exits import Exit
-from barnabas.cli.output import print_document, print_rows
+from barnabas.cli.output import add_command_config, print_document, print_rows
 from barnabas.client.metadata import parse_bootstrap
 from barnabas.client.security.options import Security
 from barnabas.errors import ConfigError
@@ -31,9 +31,7 @@ __all__ = ["add_arguments", "examine", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `barnabas doctor`."""
     parser.add_argument("address", metavar="HOST:PORT", help="the listener, as a client dials it")
-    parser.add_argument(
-        "--command-config", metavar="FILE", help="property file with security.protocol, sasl.* and ssl.*"
-    )
+    add_command_config(parser)
     parser.add_argument(
         "--timeout", type=float, default=5.0, metavar="SECONDS", help="how long each step may take (5)"
     )

@@ -33,7 +33,7 @@ def _row(root: str, where: TopicPartition, mark: Offset) -> dict[str, Any] | Non
     place = os.path.join(root, f"{where.topic}-{where.partition}")
     if not os.path.isdir(place):
         return None
-    names = sorted(name for name in os.listdir(place) if name.endswith(".log") and name[:-4].isdigit())
+    names = sorted(name for name in os.listdir(place) if name.endswith(".log") and name[:-4].isdecimal())
     sizes = [os.path.getsize(os.path.join(place, name)) for name in names]
     ends = [int(name[:-4]) for name in names[1:]]  # of the segment before each
     old = sum(size for size, end in zip(sizes, ends, strict=False) if end <= mark)

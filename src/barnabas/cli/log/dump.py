@@ -244,9 +244,9 @@ def _beginning(name: str) -> str:
         return "KRaft bootstrap snapshot"
     stem = name.split(".")[0]
     offset, _, epoch = stem.partition("-")
-    if name.endswith(".checkpoint") and offset.isdigit() and epoch.isdigit():
+    if name.endswith(".checkpoint") and offset.isdecimal() and epoch.isdecimal():
         return f"Snapshot end offset: {int(offset)}, epoch: {int(epoch)}"
-    if not stem.isdigit():
+    if not stem.isdecimal():
         raise StorageError(
             f"{name} has not the name of a log segment",
             next_step="segments are called by their first offset, for example 00000000000000000000.log",

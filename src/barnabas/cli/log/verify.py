@@ -162,5 +162,5 @@ def _rows(root: str, name: str) -> Mapping[TopicPartition, Offset]:
 def _names(path: str, *suffixes: str) -> list[str]:
     """The files of segments that end in one of these."""
     return sorted(
-        name for name in os.listdir(path) if name.endswith(suffixes) and name.partition(".")[0].isdigit()
+        name for name in os.listdir(path) if name.endswith(suffixes) and name.partition(".")[0].isdecimal()
     )

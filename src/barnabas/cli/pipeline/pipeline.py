@@ -19,7 +19,7 @@ from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, print_document, print_rows, show
 from barnabas.cli.pipeline.jobs import add_job_arguments, run_job
 from barnabas.errors import BarnabasError
-from barnabas.pipeline.extras import to_install
+from barnabas.extras import to_install
 
 __all__ = ["add_arguments", "run"]
 

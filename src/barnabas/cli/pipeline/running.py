@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from barnabas.cli.controllers import read_properties, security_of
+from barnabas.cli.output import add_command_config
 from barnabas.errors import BarnabasError, ConfigError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def add_common(job: argparse.ArgumentParser, *, streams: bool = True) -> None:
         default="off",
         help="what Spark itself logs: off, error, warn, info or debug (off; a job says why it failed)",
     )
-    job.add_argument("--command-config", metavar="FILE", help="settings of Kafka clients, one a line")
+    add_command_config(job)
     if streams:
         job.add_argument("--rows", type=int, default=200_000, help="of a micro-batch at most (200000)")
         job.add_argument("--name", help="in `barnabas pipeline list` (the job and its topics)")

@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     from barnabas.wire.schemas.own import BootstrapQuorumRequest
 
     host, _, port = (args.bootstrap_controller or "").rpartition(":")
-    if not host or not port.isdigit() or "," in host:
+    if not host or not port.isdecimal() or "," in host:
         raise ConfigError(
             "bootstrap needs the one controller that begins the cluster", next_step="say -C HOST:PORT"
         )

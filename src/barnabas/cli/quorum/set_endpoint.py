@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65_536:
+    if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
         raise ConfigError(f"--endpoint {text} is no HOST:PORT", next_step="for example 10.0.0.2:9093")
     return host.removeprefix("[").removesuffix("]"), int(port)
 

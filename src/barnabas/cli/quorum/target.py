@@ -281,7 +281,7 @@ def warn_of_force(risk: str) -> None:
 def even_sets(way: str) -> list[list[str]]:
     """`even_sets("1, 2, 3 -> 1, 3 -> 1, 3, 4")` -> the sets between that one death of a voter stops."""
     sets = [part.partition(", then it waits")[0].split(", ") for part in way.split(" -> ")]
-    if any(not id_.isdigit() for ids in sets for id_ in ids):
+    if any(not id_.isdecimal() for ids in sets for id_ in ids):
         return []
     return [ids for ids in sets[1:-1] if len(ids) == 2]
 

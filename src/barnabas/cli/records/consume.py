@@ -2,7 +2,10 @@
 
 barnabas consume greetings --from-beginning
 barnabas consume greetings --group billing --max 10
+barnabas consume greetings -o -5 -e                                 the last five of each partition, then end
+barnabas consume greetings -o 2026-01-31T12:00:00Z --until latest
 barnabas consume greetings --partition 0 --offset 42 --until latest --format json
+barnabas consume orders --avro http://127.0.0.1:8081                values by their schemas, as JSON
 barnabas consume greetings --format '{offset} {key}: {value} ({header:trace})'
 """
 
@@ -14,7 +17,9 @@ from typing import Any
 
 from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags
+from barnabas.cli.records.avro import with_avro_values
 from barnabas.cli.records.template import printer_of
+from barnabas.cli.typed.places import WORDS, place
 from barnabas.cli.typed.plain import plain_bytes
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition
@@ -27,9 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topics", nargs="+", metavar="topic")
     parser.add_argument("--from-beginning", action="store_true", help="not only what comes from now on")
     parser.add_argument("--partition", type=int, action="append", metavar="N", help="only this one")
-    parser.add_argument("--offset", metavar="WHERE", help="begin at an offset, earliest, latest or time:MS")
-    parser.add_argument(
-        "--until", metavar="WHERE", help="end before an offset, latest (as it is now) or time:MS"
+    parser.add_argument("--offset", "-o", metavar="WHERE", help=f"begin at {WORDS}")
+    ends = parser.add_mutually_exclusive_group()
+    ends.add_argument("--until", metavar="WHERE", help="end before such a place; latest: as it is now")
+    ends.add_argument(
+        "--exit", "-e", action="store_const", dest="until", const="latest", help="--until latest"
     )
     parser.add_argument("--group", "-g", help="share the topics with this group and go on where it stopped")
     parser.add_argument("--max", type=int, metavar="N", help="end after N records")
@@ -40,6 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="value",
         help="value: its bytes; key: KEY, a tab, VALUE; json: one document a line; or text around {topic} "
         "{partition} {offset} {timestamp} {key} {value} {headers} {header:NAME}",
+    )
+    parser.add_argument(
+        "--avro",
+        metavar="URL",
+        help="the registry of the values' Avro schemas (Confluent's format): as JSON",
     )
     parser.add_argument("--null", metavar="TEXT", default="", help="printed for a null key or value")
     parser.add_argument(
@@ -80,6 +92,9 @@ def _check(args: argparse.Namespace) -> None:
     if args.group and (args.partition or args.offset or args.until):
         raise ConfigError("--group shares out partitions and offsets itself", next_step="leave --group out")
     printer_of(args.format, args.null)
+    for flag, text in (("--offset", args.offset), ("--until", args.until)):
+        if text is not None:
+            place(text, flag)
     if args.from_beginning and args.offset:
         raise ConfigError(
             "--from-beginning and --offset exclude each other", next_step="leave one of them out"
@@ -114,17 +129,18 @@ def _places(consumer: Any, where: str, flag: str) -> dict[TopicPartition, Offset
 
     Raises KafkaError OFFSET_OUT_OF_RANGE for a number that a partition does not have; --until may be ahead.
     """
-    if where in ("earliest", "latest"):
-        return dict(consumer.offsets_at(where))
-    if where.startswith("time:") and where[5:].isdigit():
-        return dict(consumer.offsets_at(int(where[5:])))
-    if not where.isdigit():
-        raise ConfigError(
-            f"{flag} {where} names no place", next_step="write a number, earliest, latest or time:MS"
-        )
+    wanted = place(where, flag)
+    if wanted.end is not None:
+        return dict(consumer.offsets_at(wanted.end))
+    if wanted.time_ms is not None:
+        return dict(consumer.offsets_at(wanted.time_ms))
+    if wanted.last is not None:
+        first, end = consumer.offsets_at("earliest"), consumer.offsets_at("latest")
+        return {target: max(first[target], end[target] - wanted.last) for target in end}
+    assert wanted.offset is not None
     if flag == "--offset":
-        _check_there(consumer, int(where))
-    return dict.fromkeys(consumer.assignment(), int(where))
+        _check_there(consumer, wanted.offset)
+    return dict.fromkeys(consumer.assignment(), wanted.offset)
 
 
 def _check_there(consumer: Any, offset: Offset) -> None:
@@ -145,12 +161,13 @@ def _any_partition(consumer: Any, args: argparse.Namespace) -> tuple[str, int]:
 def _print_all(consumer: Any, args: argparse.Namespace) -> None:
     out = sys.stdout.buffer
     write = printer_of(args.format, args.null)
+    decoded = with_avro_values(args.avro) if args.avro else None
     is_seen = sys.stdout.isatty()
     """Into a file or a pipe go the bytes as they are."""
     if args.max is not None and args.max <= 0:
         return
     for printed, message in enumerate(consumer, 1):
-        line = write(message)
+        line = write(message if decoded is None else decoded(message))
         out.write(plain_bytes(line) if is_seen else line)
         if consumer.statistics().buffered == 0:
             out.flush()

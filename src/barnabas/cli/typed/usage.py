@@ -12,7 +12,15 @@ from barnabas.cli.typed.nearest import meant
 
 __all__ = ["Parser", "with_flags_last"]
 
-_WITH_VALUE = ("--bootstrap-server", "--bootstrap-controller", "--timeout", "-b", "-C")
+_WITH_VALUE = (
+    "--bootstrap-server",
+    "--bootstrap-controller",
+    "--command-config",
+    "--timeout",
+    "-b",
+    "-c",
+    "-C",
+)
 _ALONE = ("--json",)
 """The flags of every command that talks to a cluster: they may also stand before the noun or the verb."""
 
@@ -46,10 +54,31 @@ def _joined(words: list[str], rest: list[str], moved: list[str]) -> list[str]:
     return [*words, *rest, *moved]
 
 
+class _WithExamples:
+    """What `add_subparsers` gives: it makes the parsers of verbs."""
+
+    def __init__(self, verbs: Any, about: str) -> None:
+        self._verbs = verbs
+        self._about = about.splitlines()
+
+    def add_parser(self, name: str, **given: Any) -> Any:
+        """Make the parser of a verb.  Its description is its line of help, its epilog the examples."""
+        examples = [
+            line for line in self._about if re.match(rf"\s*barnabas \S+ (\S+ )?{re.escape(name)}\b", line)
+        ]
+        given.setdefault("description", given.get("help"))
+        given.setdefault("epilog", "\n".join(examples))
+        return self._verbs.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter, **given)
+
+
 class Parser(argparse.ArgumentParser):
     """argparse's parser; what it refuses is said in two lines, with the nearest word or flag."""
 
     _left_over = False
+
+    def add_subparsers(self, **given: Any) -> Any:
+        """As argparse's; the help of a verb has its examples from this parser's description."""
+        return _WithExamples(super().add_subparsers(**given), self.description or "")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse's: a parser of a verb hands words that it does not know to the one above, which refuses."""

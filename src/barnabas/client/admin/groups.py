@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from barnabas.client.admin.described import GroupDescription, GroupListing, GroupOffset, Member
@@ -14,9 +14,23 @@ from barnabas.client.offsets import list_offsets
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition
 from barnabas.wire.schemas.consumer_groups import ConsumerGroupDescribeRequest
-from barnabas.wire.schemas.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
+from barnabas.wire.schemas.groups import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 
-__all__ = ["delete_group", "describe_group", "group_offsets", "list_groups", "set_group_offsets"]
+__all__ = [
+    "delete_group",
+    "delete_group_offsets",
+    "describe_group",
+    "group_offsets",
+    "list_groups",
+    "set_group_offsets",
+]
 
 
 def list_groups(cluster: Cluster) -> list[GroupListing]:
@@ -158,6 +172,30 @@ def delete_group(cluster: Cluster, group: str) -> None:
                 code, f"there is no group {group}", next_step="see what there is with `barnabas groups list`"
             )
         _raise(code, f"group {group}")
+
+    cluster.retrying(attempt)
+
+
+def delete_group_offsets(cluster: Cluster, group: str, partitions: Iterable[TopicPartition]) -> None:
+    """`delete_group_offsets(cluster, "billing", [TopicPartition("t", 0)])`; not of a topic that members read."""
+    by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=partition))
+    topics = [OffsetDeleteRequestTopic(name=name, partitions=some) for name, some in by_topic.items()]
+
+    def attempt() -> None:
+        response = cluster.coordinator(group).request(OffsetDeleteRequest(group_id=group, topics=topics))
+        _raise(response.error_code, f"group {group}")
+        for topic in response.topics:
+            for partition in topic.partitions:
+                where = f"the offset of group {group} in {topic.name}-{partition.partition_index}"
+                if partition.error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC:
+                    raise KafkaError(
+                        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+                        f"{where} cannot be deleted: its members read {topic.name}",
+                        next_step="stop them first, or have them read other topics",
+                    )
+                _raise(partition.error_code, where)
 
     cluster.retrying(attempt)
 

@@ -107,6 +107,12 @@ class DelegatedMethods:
 
         groups.delete_group(self.cluster, group)
 
+    def delete_group_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> None:
+        """`admin.delete_group_offsets("billing", [TopicPartition("orders", 0)])`; no member may read the topic."""
+        from barnabas.client.admin import groups
+
+        groups.delete_group_offsets(self.cluster, group, partitions)
+
     # -- transactions ----------------------------------------------------------------------------
 
     def transactions(self, *, states: Sequence[str] = ()) -> list[TransactionListing]:

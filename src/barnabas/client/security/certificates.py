@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 from barnabas.client.security.options import Tls
 from barnabas.errors import ConfigError
+from barnabas.extras import to_install
 
 __all__ = ["authorities", "files_changed", "own_certificate", "show_certificate", "trust"]
 
@@ -153,7 +154,7 @@ def _from_pkcs12(name: str, content: bytes, password: str) -> tuple[str, str]:
     except ImportError:
         raise ConfigError(
             f"{name} is PKCS12, and reading it needs the package cryptography",
-            next_step="pip install 'barnabas[security]', or give PEM files",
+            next_step=f"{to_install('security')}; or give PEM files",
         ) from None
     try:
         found = pkcs12.load_pkcs12(content, password.encode() or None)

@@ -175,7 +175,7 @@ def _bytes(fields: Mapping[str, str], letter: str) -> bytes:
 
 def _iterations(text: str) -> int:
     """As many as Kafka's users may have.  A hostile server asks for half an hour of work."""
-    if not (text.isascii() and text.isdigit()) or len(text) > 10:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 10:
         raise ExchangeError("the broker does not say how often the password is hashed")
     if not FEWEST_ITERATIONS <= int(text) <= MOST_ITERATIONS:
         raise ExchangeError(

@@ -59,7 +59,7 @@ def read_damage(disk: Disk, path: str) -> list[Damage]:
         for line in disk.read(file).decode("utf-8", "replace").splitlines():
             start, _, rest = line.partition(" ")
             end, _, reason = rest.partition(" ")
-            if start.isdigit() and end.isdigit() and int(start) < int(end):
+            if start.isdecimal() and end.isdecimal() and int(start) < int(end):
                 found.append(Damage(int(start), int(end), reason))
     return found
 

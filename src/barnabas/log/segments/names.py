@@ -15,4 +15,4 @@ def file_name(offset: Offset, suffix: str) -> str:
 def base_of(path: str) -> Offset:
     """The offset in the name of a segment's file, -1 when there is none."""
     digits = path.rpartition("/")[2].partition(".")[0]
-    return int(digits) if digits.isdigit() else -1
+    return int(digits) if digits.isdecimal() else -1

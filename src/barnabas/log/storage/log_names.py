@@ -33,7 +33,7 @@ def identify(disk: Disk, path: str) -> tuple[TopicPartition, TopicId | None]:
     if (copied := future_of(name)) is not None:
         return copied, read_partition_metadata(disk, path)
     topic, _, partition = name.rpartition("-")
-    if not topic or not partition.isdigit():
+    if not topic or not partition.isdecimal():
         raise StorageError(
             f"{path} is no log: its name is not <topic>-<partition>",
             next_step="move it out of the log directory",

@@ -16,9 +16,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from barnabas.errors import BarnabasError
+from barnabas.extras import library
 from barnabas.pipeline.archives.directory import ArchiveDirectory
 from barnabas.pipeline.archives.file_log import LISTED, DamagedArchiveError, damaged, newest_batch
-from barnabas.pipeline.extras import library
 
 __all__ = ["DeltaLog"]
 

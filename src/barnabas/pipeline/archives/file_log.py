@@ -74,7 +74,7 @@ def _batches(log: str) -> dict[int, str]:
     found: dict[int, str] = {}
     for name in names:
         number = name.removesuffix(_COMPACT)
-        if number.isdigit():
+        if number.isdecimal():
             found[int(number)] = name  # (3.compact comes after 3)
     return found
 

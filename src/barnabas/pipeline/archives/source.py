@@ -60,7 +60,7 @@ class ArchiveSource(DataSource):
     @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         rows = self.options.get("maxRowsPerTrigger", "200000")
-        if not rows.isdigit():
+        if not rows.isdecimal():
             raise ConfigError(f"maxRowsPerTrigger={rows}: it is a whole number")
         return ArchiveStreamReader(_index(self.options), int(rows))
 

@@ -134,7 +134,7 @@ def session_members(session: int) -> list[int]:
         return []
     members: list[int] = []
     for entry in entries:
-        if not entry.isdigit():
+        if not entry.isdecimal():
             continue
         try:
             with open(f"/proc/{entry}/stat", encoding="latin-1") as file:

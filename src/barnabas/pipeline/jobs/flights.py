@@ -21,7 +21,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from barnabas.errors import BarnabasError
-from barnabas.pipeline.extras import to_install
+from barnabas.extras import to_install
 
 __all__ = [
     "END_OF_YEAR",

@@ -50,7 +50,7 @@ class JobStatus:
         if self.state != "running":
             return self.state
         host, _, process = self.process.rpartition(":")
-        if host == socket.gethostname() and process.isdigit() and not _lives(int(process)):
+        if host == socket.gethostname() and process.isdecimal() and not _lives(int(process)):
             return "died"
         return "silent" if now - self.told > _SILENT_S * 1000 else "running"
 

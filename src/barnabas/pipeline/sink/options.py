@@ -166,6 +166,6 @@ def _one_of(words: OptionWords, name: str, values: tuple[str, ...]) -> str:
 def _milliseconds(words: OptionWords, name: str, default: int) -> int:
     """A whole number of milliseconds, 0 too."""
     text = words.text(name, str(default))
-    if not text.isdigit():
+    if not text.isdecimal():
         raise ConfigError(f"{name}={text}: it is a whole number of milliseconds")
     return int(text)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as spark
 
 from barnabas.errors import ConfigError
-from barnabas.pipeline.extras import library
+from barnabas.extras import library
 
 if TYPE_CHECKING:
     from types import ModuleType

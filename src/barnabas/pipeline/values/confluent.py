@@ -13,13 +13,13 @@ from typing import Any
 
 from barnabas.errors import ConfigError
 from barnabas.pipeline.values.avro_schemas import avro_schema_of, avro_struct, parsed
-from barnabas.pipeline.values.avro_values import avro_writer, reader_between
+from barnabas.pipeline.values.avro_values import avro_reader, avro_writer, reader_between
 from barnabas.pipeline.values.options import CONFLUENT, BadValueError, ValueOptions
 from barnabas.pipeline.values.registry import Registry, RegistryError, registry_of
 from barnabas.pipeline.values.registry_options import RegistryOptions
 from barnabas.pipeline.values.shapes import check_same, struct_of
 
-__all__ = ["confluent_reader", "confluent_writer", "registered", "with_schema"]
+__all__ = ["confluent_reader", "confluent_writer", "own_schema_reader", "registered", "with_schema"]
 
 _MAGIC = 0
 _HEAD = 5
@@ -78,6 +78,15 @@ def confluent_reader(values: ValueOptions, registry: Registry | None = None) -> 
     """What reads a value; it raises BadValueError, and RegistryError where the registry is needed and silent."""
     schema = parsed(values.schema)
     source = registry or registry_of(_registry(values))
+    return _reader(source, lambda text: reader_between(parsed(text), schema))
+
+
+def own_schema_reader(registry: Registry) -> Reader:
+    """Return what reads a value as its own schema says; it raises as that of `confluent_reader` does."""
+    return _reader(registry, avro_reader)
+
+
+def _reader(source: Registry, reader_for: Callable[[str], Reader]) -> Reader:
     kept: dict[int, Reader] = {}
 
     def reader_of(id_: int) -> Reader:
@@ -87,7 +96,7 @@ def confluent_reader(values: ValueOptions, registry: Registry | None = None) -> 
         if found.problem:
             return _bad(f"schema {id_} {found.problem}")
         try:
-            return reader_between(parsed(found.text), schema)
+            return reader_for(found.text)
         except (ConfigError, BadValueError) as error:
             return _bad(f"schema {id_}: {error.message}")
 

@@ -65,7 +65,7 @@ def is_own_address(host: bytes) -> bool:
     So a page in somebody's browser cannot read what is served on 127.0.0.1 (DNS rebinding).
     """
     name = host.decode("ascii", "replace").strip().lower()
-    name = name.rpartition(":")[0] if name.rpartition(":")[2].isdigit() and not name.endswith("]") else name
+    name = name.rpartition(":")[0] if name.rpartition(":")[2].isdecimal() and not name.endswith("]") else name
     if name == "localhost":
         return True
     try:

@@ -108,4 +108,4 @@ class _Lines:
 
 def _label(key: str) -> str:
     """A name that Prometheus takes: those that begin with two underscores are its own."""
-    return f"l{key}" if key.startswith("__") or key[:1].isdigit() else key
+    return f"l{key}" if key.startswith("__") or key[:1].isdecimal() else key

@@ -103,7 +103,7 @@ def _record(number: int, value: str | None) -> ConfigRecord:
 
 def _number(name: str) -> int | None:
     number = name.removeprefix(PREFIX)
-    return int(number) if number != name and number.isdigit() else None
+    return int(number) if number != name and number.isdecimal() else None
 
 
 def lines_of(settings: Mapping[str, str]) -> list[str]:

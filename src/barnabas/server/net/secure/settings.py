@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from barnabas.client.security.options import PLAINTEXT, Security
 from barnabas.config import Config
 from barnabas.errors import ConfigError
+from barnabas.extras import to_install
 from barnabas.security.jaas import JaasEntry, parse_jaas
 from barnabas.security.login import LoginRules
 from barnabas.server.net.tls.settings import tls_of
@@ -65,7 +66,7 @@ def bearers_of(config: Config, listener: str) -> BearerRules | None:
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"listener {listener}: OAUTHBEARER needs the package {error.name}",
-            next_step="pip install 'barnabas[security]'",
+            next_step=to_install("security"),
         ) from None
     return bearer_rules(config, listener, _jaas(config, listener, "OAUTHBEARER"))
 
@@ -154,6 +155,6 @@ def _age(config: Config, name: str) -> int | None:
     text = config.given.get(name)
     if text is None:
         return None
-    if not text.isascii() or not text.isdigit():
+    if not text.isascii() or not text.isdecimal():
         raise ConfigError(f"{name}={text} is not a number of milliseconds", next_step="0 means for ever")
     return int(text)

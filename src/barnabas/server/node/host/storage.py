@@ -121,7 +121,7 @@ def _check_alone(config: Config, nodes: Sequence[HostNode], disk: Disk) -> None:
             )
         for name in sorted(disk.list(directory)):
             path = f"{directory}/{name}"
-            if name in own or not name.isdigit() or not disk.is_directory(path):
+            if name in own or not name.isdecimal() or not disk.is_directory(path):
                 continue
             if read_meta_properties(disk, path) is not None:
                 raise ConfigError(

@@ -1,4 +1,4 @@
-"""What to install for a part of Barnabas that needs more packages."""
+"""Packages that a part of Barnabas needs, and the line that installs them."""
 
 from __future__ import annotations
 
