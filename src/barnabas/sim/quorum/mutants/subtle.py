@@ -128,7 +128,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "progress_of",
         "core.voters.entry(replica)",
         "core.voters.get(replica.id)",
-        11,
+        15,
     ),
     Mutant(
         "every leader writes the voters",
