@@ -30,13 +30,12 @@ def play(stage: Stage) -> None:
     stage.until("all are unfenced", lambda: set(RACKS) <= stage.unfenced())
     stage.type("brokers list")
     stage.why("Two came. They get their share; only what that takes is copied.")
-    with _few_copies(stage, RACKS, even=False):
+    with _few_copies(stage, RACKS):
         stage.type("brokers add 16 17 --wait")
     stage.why(
         f"Broker {GOES} shall go. The plan is begun, and the active controller dies: its successor goes on."
     )
-    left = sorted(set(RACKS) - {GOES})
-    with _few_copies(stage, left, even=True):
+    with _few_copies(stage, sorted(set(RACKS) - {GOES})):
         stage.type(f"brokers drain {GOES}")
         stage.kill(stage.leader())
         stage.type(
@@ -54,11 +53,11 @@ def play(stage: Stage) -> None:
 
 
 @contextmanager
-def _few_copies(stage: Stage, carrying: Iterable[NodeId], *, even: bool) -> Iterator[None]:
-    """What is done inside leaves the brokers of each rack even, and copies hardly more than that takes.
+def _few_copies(stage: Stage, carrying: Iterable[NodeId]) -> Iterator[None]:
+    """Check that what is done inside leaves each rack's brokers even, with hardly more copies than that takes.
 
-    `even`: all brokers, as racks with as many brokers each can be; a partition keeps its copy in each rack, so
-    others are even each for itself.  No topic is made meanwhile, for chance places those; records flow on.
+    A partition keeps its copy in each rack, so that racks need not be even.  No topic is made meanwhile: chance
+    places those.  Records flow on.
     """
     traffic = stage.traffic
     assert traffic is not None
@@ -76,8 +75,7 @@ def _few_copies(stage: Stage, carrying: Iterable[NodeId], *, even: bool) -> Iter
         for rack in racks.values()
     )
     made = sum(len(set(after[tp]) - set(before[tp])) for tp in before)
-    groups = [list(carrying)] if even else list(racks.values())
-    spread = max(max(holds[b] for b in group) - min(holds[b] for b in group) for group in groups)
+    spread = max(max(holds[b] for b in rack) - min(holds[b] for b in rack) for rack in racks.values())
     counts = ", ".join(f"{broker}: {holds[broker]}" for rack in racks.values() for broker in rack)
     stage.see(f"{made} replicas were copied, {least} is the least; now {counts}")
     if made > least * MORE or spread > 1:
