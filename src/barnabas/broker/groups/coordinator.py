@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from heapq import heappop, heappush
-from itertools import count
 from typing import TypeVar, cast
 
 from barnabas.broker.groups import describing
@@ -29,6 +27,7 @@ from barnabas.broker.groups.offsets import CommitWaiting, GroupOffsets, commit_a
 from barnabas.broker.groups.placement import COORDINATOR_ERRORS, java_hash, tell
 from barnabas.broker.groups.rebalance import GroupLimits, refused_join
 from barnabas.broker.groups.records import read_group, read_offset, too_long
+from barnabas.broker.groups.timers import Timer, Timers
 from barnabas.broker.groups.txn_offsets import TxnOffsets
 from barnabas.broker.ports import RequestContext
 from barnabas.broker.purgatory import Waiting
@@ -138,8 +137,7 @@ class Groups:
         self.transactions = TxnOffsets(broker, self.offsets, self, self._refusal)
         self._led: dict[int, Partition] = {}
         self._loading: dict[int, Loading] = {}
-        self._timers: list[tuple[float, int, Callable[[Now], None]]] = []
-        self._numbers = count()
+        self._timers = Timers()
         self._next_check: float | None = None
         self._to_check: deque[str] = deque()
         self.unreadable = 0
@@ -299,15 +297,16 @@ class Groups:
         """A partition of __consumer_offsets whose groups are here and loaded."""
         return self._led.get(index)
 
-    def at(self, when: float, wake: Callable[[Now], None]) -> None:
+    def at(self, when: float, wake: Callable[[Now], None]) -> Timer:
         """Call back at `when` (monotonic seconds)."""
-        heappush(self._timers, (when, next(self._numbers), wake))
+        return self._timers.at(when, wake)
 
     def next_deadline(self) -> float | None:
         """When `tick` has something to do; 0 while a partition is being loaded."""
         if self._loading:
             return 0.0
-        times = [self._timers[0][0]] if self._timers else []
+        next_timer = self._timers.next_deadline()
+        times = [] if next_timer is None else [next_timer]
         if self._to_check:
             return 0.0
         if self.groups or self.consumer_groups or self.offsets.committed:
@@ -318,8 +317,7 @@ class Groups:
         """Load a slice, let timers fire, forget what is too old."""
         if self._loading:
             self._load_some(now)
-        while self._timers and self._timers[0][0] <= now.mono:
-            heappop(self._timers)[2](now)
+        self._timers.tick(now)
         if self._next_check is None:
             self._next_check = now.mono + self.check_interval
         elif now.mono >= self._next_check:

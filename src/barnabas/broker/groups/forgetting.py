@@ -100,7 +100,8 @@ class Forgetting:
     def _drop(self, group_id: str) -> None:
         """Its tombstones are committed."""
         self.consumers.unload(group_id)
-        self.groups.pop(group_id, None)
+        if (group := self.groups.pop(group_id, None)) is not None:
+            group.cancel_timers()
 
     # -- at an administrator's request -----------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from barnabas.broker.groups.consumer.java_order import grown_capacity, in_java_order, string_hash
+from barnabas.broker.groups.timers import Timer
 from barnabas.broker.purgatory import Waiting
 from barnabas.model import Now
 
@@ -114,6 +115,7 @@ class Member:
         "session_timeout",
         "syncing",
         "timer",
+        "waking",
     )
 
     def __init__(
@@ -142,6 +144,7 @@ class Member:
         self.expires = 0.0
         self.timer = 0.0
         """When the one timer that counts looks at `expires`; 0 when there is none."""
+        self.waking: Timer | None = None
 
     @property
     def is_static(self) -> bool:
@@ -177,6 +180,7 @@ class ClassicGroup:
         "since_ms",
         "state",
         "static",
+        "waking",
     )
 
     def __init__(self, id: str, now: Now) -> None:
@@ -189,7 +193,10 @@ class ClassicGroup:
         self.leader_id: str | None = None
         self.members: dict[str, Member] = {}
         self.static: dict[str, str] = {}
-        self.pending: dict[str, float] = {}
+        self.pending: dict[str, Timer] = {}
+        """Ids that were given to members who have not joined with them yet."""
+        self.waking: Timer | None = None
+        """What looks whether the running phase is over."""
         self.deadline = 0.0
         """When the running phase (join or sync) is cut off, in monotonic seconds."""
         self.initial_until = 0.0
@@ -210,11 +217,26 @@ class ClassicGroup:
             self.static[member.instance_id] = member.id
         if self.leader_id is None:
             self.leader_id = member.id
-        self.pending.pop(member.id, None)
+        self.no_longer_pending(member.id)
+
+    def no_longer_pending(self, member_id: str) -> bool:
+        """Expect nobody under this id any more; whether somebody was expected."""
+        timer = self.pending.pop(member_id, None)
+        if timer is not None:
+            timer.cancel()
+        return timer is not None
+
+    def cancel_timers(self) -> None:
+        """Wake nobody: the group is no longer here."""
+        for timer in (self.waking, *self.pending.values(), *(m.waking for m in self.members.values())):
+            if timer is not None:
+                timer.cancel()
 
     def remove(self, member: Member) -> None:
         """Let a member go; the next one leads when it was the leader."""
         del self.members[member.id]
+        if member.waking is not None:
+            member.waking.cancel()
         if member.instance_id is not None and self.static.get(member.instance_id) == member.id:
             del self.static[member.instance_id]
         if self.leader_id == member.id:

@@ -7,6 +7,8 @@ which is written to the log before anybody is told (`sync`).  Answers follow Apa
 
 from __future__ import annotations
 
+from functools import partial
+
 from barnabas.broker.groups.group import (
     NEW_MEMBER_JOIN_TIMEOUT,
     ClassicGroup,
@@ -81,7 +83,7 @@ class Membership:
             group = self.groups[request.group_id] = ClassicGroup(request.group_id, now)
         protocols: Protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
         if not self._has_room(group, member_id):
-            group.pending.pop(member_id, None)
+            group.no_longer_pending(member_id)
             return refused_join(ErrorCode.GROUP_MAX_SIZE_REACHED, "", version)
         if not group.supports(request.protocol_type, protocols):
             return refused_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id, version)
@@ -114,8 +116,9 @@ class Membership:
         if context.version >= MEMBER_ID_FROM:
             if len(group.pending) >= self.limits.max_waiting:
                 return refused_join(ErrorCode.COORDINATOR_NOT_AVAILABLE, "", context.version)
-            group.pending[new_id] = now.mono + request.session_timeout_ms / 1000
-            self.journal.at(group.pending[new_id], lambda later: self._pending_expired(group, new_id, later))
+            until = now.mono + request.session_timeout_ms / 1000
+            expired = partial(self._pending_expired, group, new_id)
+            group.pending[new_id] = self.journal.at(until, expired)
             return refused_join(ErrorCode.MEMBER_ID_REQUIRED, new_id, context.version)
         return self._add(group, context, request, protocols, new_id, now)
 
@@ -413,7 +416,7 @@ class Membership:
     ) -> ErrorCode:
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if group.pending.pop(member_id, None) is not None:
+        if group.no_longer_pending(member_id):
             return ErrorCode.NONE
         if not member_id and instance is not None:
             member_id = group.static.get(instance, "")
@@ -425,5 +428,5 @@ class Membership:
     # -- timers ----------------------------------------------------------------------------------------
 
     def _pending_expired(self, group: ClassicGroup, member_id: str, now: Now) -> None:
-        if group.pending.pop(member_id, None) is not None and self.groups.get(group.id) is group:
+        if group.no_longer_pending(member_id) and self.groups.get(group.id) is group:
             self.rebalance.after_loss(group, now) if group.state is GroupState.PREPARING else None

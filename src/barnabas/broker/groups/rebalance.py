@@ -11,6 +11,7 @@ from typing import Protocol
 
 from barnabas.broker.groups.group import ClassicGroup, GroupState, Member
 from barnabas.broker.groups.records import group_record
+from barnabas.broker.groups.timers import Timer
 from barnabas.errors import ErrorCode
 from barnabas.model import Now
 from barnabas.wire.records import Record
@@ -36,7 +37,7 @@ class GroupJournal(Protocol):
         """What was written of a group is gone again: read it as it is."""
         ...
 
-    def at(self, when: float, wake: Callable[[Now], None]) -> None:
+    def at(self, when: float, wake: Callable[[Now], None]) -> Timer:
         """Call back at `when` (monotonic seconds)."""
         ...
 
@@ -135,7 +136,9 @@ class Rebalance:
             if same and self.groups.get(group.id) is group:
                 self._phase_is_over(group, now)
 
-        self.journal.at(deadline, wake)
+        if group.waking is not None:
+            group.waking.cancel()
+        group.waking = self.journal.at(deadline, wake)
 
     def _phase_is_over(self, group: ClassicGroup, now: Now) -> None:
         if group.state is GroupState.PREPARING:
@@ -205,7 +208,9 @@ class Rebalance:
         if member.timer and member.timer <= member.expires:
             return
         when = member.timer = member.expires
-        self.journal.at(when, lambda now: self._session_over(group, member, when, now))
+        if member.waking is not None:
+            member.waking.cancel()
+        member.waking = self.journal.at(when, lambda now: self._session_over(group, member, when, now))
 
     def _session_over(self, group: ClassicGroup, member: Member, when: float, now: Now) -> None:
         if member.timer != when:
@@ -237,6 +242,7 @@ class Rebalance:
 
     def forget(self, group: ClassicGroup, error: ErrorCode) -> None:
         """This node no longer coordinates the group: answer all who wait."""
+        group.cancel_timers()
         for member in list(group.members.values()):
             if member.joining is not None:
                 member.joining.complete(refused_join(error, member.id, member.joining.version))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from barnabas.broker.groups.rebalance import GroupJournal
+from barnabas.broker.groups.timers import Timer
 from barnabas.model import Now
 
 __all__ = ["NEVER", "Fence", "Sessions"]
@@ -27,7 +28,7 @@ class Fence(Protocol):
 class _Session:
     """The deadlines of one member, in monotonic seconds."""
 
-    __slots__ = ("expires", "revoke_by", "revoke_epoch", "timer")
+    __slots__ = ("expires", "revoke_by", "revoke_epoch", "timer", "waking")
 
     def __init__(self) -> None:
         self.expires = NEVER
@@ -35,6 +36,12 @@ class _Session:
         self.revoke_epoch: int | None = None
         self.timer = NEVER
         """When the one timer that counts looks at the deadlines."""
+        self.waking: Timer | None = None
+
+    def cancel(self) -> None:
+        """Look no more: the member is gone, or another timer counts."""
+        if self.waking is not None:
+            self.waking.cancel()
 
     @property
     def next(self) -> float:
@@ -81,11 +88,10 @@ class Sessions:
 
     def forget(self, group_id: str, member_id: str | None = None) -> None:
         """A member is gone, or its whole group."""
-        if member_id is None:
-            self._sessions.pop(group_id, None)
-            return
         members = self._sessions.get(group_id, {})
-        members.pop(member_id, None)
+        for gone in [member_id] if member_id is not None else list(members):
+            if (session := members.pop(gone, None)) is not None:
+                session.cancel()
         if not members:
             self._sessions.pop(group_id, None)
 
@@ -93,7 +99,8 @@ class Sessions:
         if session.timer <= session.next:
             return
         when = session.timer = session.next
-        self._clock.at(when, self._at(group_id, member_id, session, when))
+        session.cancel()
+        session.waking = self._clock.at(when, self._at(group_id, member_id, session, when))
 
     def _at(self, group_id: str, member_id: str, session: _Session, when: float) -> Callable[[Now], None]:
         def wake(now: Now) -> None:
