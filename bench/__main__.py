@@ -41,6 +41,7 @@ OWN_PAGES = {
     "beside": "beside",
     "coordinators": "coordinators",
     "gap": "gap",
+    "hang": "hang",
     "isr": "in_sync",
     "nodes": "one_machine",
     "partitions": "partitions",

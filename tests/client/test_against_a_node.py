@@ -262,5 +262,4 @@ def test_a_record_is_given_up_when_its_time_is_over_though_nobody_answers(kafka_
     with pytest.raises(BarnabasError):
         producer.send("given-up", "does not").result(timeout=25)
     assert time.monotonic() - begun < 20, "it waited for the 30 s that a look-up may take by itself"
-    with pytest.raises(BarnabasError):
-        producer.close()
+    producer.close()

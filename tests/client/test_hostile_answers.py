@@ -31,7 +31,7 @@ def test_an_answer_without_the_group_that_was_asked_for_is_refused() -> None:
 
 def test_an_answer_without_the_coordinator_that_was_asked_for_is_refused() -> None:
     with pytest.raises(WireError, match="says nothing of the coordinator"):
-        found_coordinator(FindCoordinatorResponse(coordinators=[]), 6)
+        found_coordinator(FindCoordinatorResponse(coordinators=[]), 6, "g", transaction=False)
 
 
 @pytest.mark.parametrize("topics", [[], [DescribeQuorumResponseTopicData()]])

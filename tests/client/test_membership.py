@@ -27,6 +27,7 @@ class OneThread:
 
     def __init__(self) -> None:
         self.membership: Any = None
+        self.metadata = SimpleNamespace(max_age=300.0)
         self.free: list[bool] = []
 
     def topic(self, name: str, *, refresh: bool) -> SimpleNamespace:

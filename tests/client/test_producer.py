@@ -121,9 +121,26 @@ def test_a_final_error_reaches_the_one_who_asks(broker: FakeBroker) -> None:
     with pytest.raises(KafkaError) as caught:
         delivery.result(PATIENCE_S)
     assert caught.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    producer.send("t", b"nobody asks for this one")
     with pytest.raises(KafkaError):
         producer.flush(PATIENCE_S)  # nobody had a callback: flush says it once
     producer.flush(PATIENCE_S)
+    producer.close()
+
+
+def test_an_error_that_result_has_told_is_not_raised_again_at_the_end(broker: FakeBroker) -> None:
+    broker.on(ProduceRequest, lambda r: refusing(r, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    with Producer(broker.address) as producer, pytest.raises(KafkaError):
+        producer.send("t", b"x").result(PATIENCE_S)
+
+
+def test_a_callback_of_one_record_does_not_hide_the_error_of_the_one_beside_it(broker: FakeBroker) -> None:
+    broker.on(ProduceRequest, lambda r: refusing(r, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    producer = Producer(broker.address, linger=PATIENCE_S)
+    producer.send("t", b"told", partition=0, on_delivery=lambda _: None)
+    producer.send("t", b"untold", partition=0)
+    with pytest.raises(KafkaError):
+        producer.flush(PATIENCE_S)
     producer.close()
 
 
@@ -147,8 +164,6 @@ def test_after_a_failure_the_next_records_are_not_out_of_order(broker: FakeBroke
         with pytest.raises(KafkaError):
             producer.send("t", b"bad").result(PATIENCE_S)
         producer.send("t", b"good").result(PATIENCE_S)
-        with pytest.raises(KafkaError):
-            producer.flush(PATIENCE_S)
     assert broker.values("t") == [b"good"]
     assert len(broker.asked(InitProducerIdRequest)) == 2
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 import sys
-import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
@@ -22,6 +22,9 @@ from barnabas.client.connection import (
     Sent,
 )
 from barnabas.client.security.options import PLAINTEXT, Security, why_ended
+from barnabas.client.waits.clock import monotonic
+from barnabas.client.waits.forks import check_process, forks
+from barnabas.client.waits.silence import counted_out, patience
 from barnabas.errors import BarnabasError, WireError
 from barnabas.wire.codec.message import Message
 
@@ -33,6 +36,8 @@ _SMALL = 256 << 10
 _KEPT = 2
 """One whose records are looked at, one that is received."""
 
+IsOut = Callable[[str, int], bool]
+"""`is_out(host, port)`: whether another broker says that the silent one at this address is out."""
 Self = TypeVar("Self", bound="BlockingConnection")
 
 
@@ -41,7 +46,8 @@ class BlockingConnection:
 
     Connects and negotiates versions at construction.  `timeout` (seconds) bounds each request,
     `connect_timeout` the connecting with its negotiation and login.  Raises ConnectionFailed, and
-    AuthenticationFailed where `security` asks for TLS or a login.
+    AuthenticationFailed where `security` asks for TLS or a login.  `is_out` is asked again and again while the
+    broker is silent; once it says yes, the connection is closed (RequestTimedOut).
     """
 
     __slots__ = (
@@ -49,6 +55,9 @@ class BlockingConnection:
         "_buffers",
         "_core",
         "_forgotten",
+        "_is_out",
+        "_looks",
+        "_made",
         "_renew_at",
         "_security",
         "_socket",
@@ -68,6 +77,7 @@ class BlockingConnection:
         connect_timeout: float = 10.0,
         max_frame: int = DEFAULT_MAX_FRAME,
         security: Security = PLAINTEXT,
+        is_out: IsOut | None = None,
     ) -> None:
         self.host = host
         self.port = port
@@ -78,10 +88,13 @@ class BlockingConnection:
         self._forgotten: set[int] = set()
         self._buffers: FrameBuffers | None = None
         self._security = security
+        self._is_out = is_out
+        self._looks = 0
+        self._made = forks()
         self._renew_at = float("inf")
         self._socket: socket.socket | None = None
-        deadline = time.monotonic() + connect_timeout
-        self._socket = self._connect(connect_timeout)
+        deadline = monotonic() + connect_timeout
+        self._socket = self._connect(connect_timeout, deadline)
         try:
             sent = self._core.negotiate()
             while sent is not None:
@@ -141,8 +154,8 @@ class BlockingConnection:
     ) -> int:
         """`ticket = connection.post(fetch)`: send without waiting for the answer; `collect(ticket)` later."""
         self._open()
-        deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
-        if time.monotonic() >= self._renew_at:
+        deadline = monotonic() + (self.timeout if timeout is None else timeout)
+        if monotonic() >= self._renew_at:
             self._log_in(deadline)
         sent = self._core.send(message, version, silent=silent)
         self._write(sent, deadline)
@@ -152,9 +165,7 @@ class BlockingConnection:
         """`connection.collect(ticket)` -> the response message of a posted request."""
         if (answer := self._answers.pop(ticket, None)) is not None:
             return answer.message
-        return self._read_until(
-            ticket, time.monotonic() + (self.timeout if timeout is None else timeout)
-        ).message
+        return self._read_until(ticket, monotonic() + (self.timeout if timeout is None else timeout)).message
 
     def forget(self, ticket: int) -> None:
         """`connection.forget(ticket)`: its answer will not be collected; drop it when it comes."""
@@ -188,13 +199,34 @@ class BlockingConnection:
     # -- the socket ------------------------------------------------------------------------------
 
     def _open(self) -> socket.socket:
+        check_process(self._made)
         if self._socket is None:
             raise ConnectionFailed(f"the connection to {self.address} is closed", address=self.address)
         return self._socket
 
-    def _connect(self, timeout: float) -> socket.socket:
+    def _turn(self, deadline: float) -> float:
+        """How long a call on the socket may take (s) before its silence is looked into."""
+        left = deadline - monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left if self._is_out is None else min(left, patience(self._looks))
+
+    def _look_into_silence(self, deadline: float) -> None:
+        """Raise TimeoutError at the deadline, RequestTimedOut if another broker counts this one out."""
+        self._turn(deadline)
+        self._looks += 1
+        if self._is_out is not None and self._is_out(self.host, self.port):
+            self.close()
+            raise counted_out(self.address)
+
+    def _connect(self, timeout: float, deadline: float) -> socket.socket:
         try:
-            sock = socket.create_connection((self.host, self.port), timeout)
+            while True:
+                try:
+                    sock = socket.create_connection((self.host, self.port), self._turn(deadline))
+                    break
+                except TimeoutError:
+                    self._look_into_silence(deadline)
         except socket.gaierror as error:
             raise ConnectionFailed(
                 f"cannot find the host of {self.address}: {error.strerror}",
@@ -206,6 +238,7 @@ class BlockingConnection:
                 f"no answer from {self.address} in {timeout:g} s",
                 address=self.address,
                 next_step="check that host and port are right and no firewall drops the packets",
+                silent=True,
             ) from error
         except OSError as error:
             raise ConnectionFailed(
@@ -213,22 +246,30 @@ class BlockingConnection:
                 address=self.address,
             ) from error
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return sock if self._security.tls is None else self._in_tls(sock)
+        return sock if self._security.tls is None else self._in_tls(sock, deadline)
 
-    def _in_tls(self, sock: socket.socket) -> socket.socket:
+    def _in_tls(self, sock: socket.socket, deadline: float) -> socket.socket:
         from barnabas.client.security.access import tls_context
         from barnabas.client.security.tls import failure_in_words
 
         try:
             context = tls_context(self._security)
             assert context is not None
-            return context.wrap_socket(sock, server_hostname=self.host)
+            secured = context.wrap_socket(sock, server_hostname=self.host, do_handshake_on_connect=False)
+            while True:
+                try:
+                    secured.settimeout(self._turn(deadline))
+                    secured.do_handshake()
+                    return secured
+                except TimeoutError:
+                    self._look_into_silence(deadline)
         except TimeoutError as error:
             sock.close()
             raise ConnectionFailed(
                 f"{self.address} does not finish the TLS handshake",
                 address=self.address,
                 next_step="check that this is a TLS listener, and that the node is not overloaded",
+                silent=True,
             ) from error
         except OSError as error:
             sock.close()
@@ -254,19 +295,24 @@ class BlockingConnection:
         except BaseException:
             self.close()
             raise
-        self._renew_at = renew_after(login, time.monotonic())
+        self._renew_at = renew_after(login, monotonic())
 
     def _write(self, sent: Sent, deadline: float) -> None:
         sock = self._open()
         pending = [memoryview(part) for part in sent.parts if len(part)]
+        if self._security.tls is not None:
+            pending = [memoryview(b"".join(pending))]  # (it has no sendmsg, and a record each would be dear)
         try:
-            if self._security.tls is not None:
-                sock.settimeout(_left(deadline))
-                sock.sendall(b"".join(pending))  # (it has no sendmsg, and a record each would be dear)
-                return
             while pending:
-                sock.settimeout(_left(deadline))
-                count = sock.sendmsg(pending[:_MAX_PARTS])
+                try:
+                    sock.settimeout(self._turn(deadline))
+                    if self._security.tls is None:
+                        count = sock.sendmsg(pending[:_MAX_PARTS])
+                    else:
+                        count = sock.send(pending[0])
+                except TimeoutError:
+                    self._look_into_silence(deadline)
+                    continue
                 while pending and count >= len(pending[0]):
                     count -= len(pending.pop(0))
                 if count:
@@ -302,11 +348,16 @@ class BlockingConnection:
         got = 0
         try:
             while got < len(view):
-                sock.settimeout(_left(deadline))
-                count = sock.recv_into(view[got:])
+                try:
+                    sock.settimeout(self._turn(deadline))
+                    count = sock.recv_into(view[got:])
+                except TimeoutError:
+                    self._look_into_silence(deadline)
+                    continue
                 if count == 0:
                     raise ConnectionResetError("closed by the broker")
                 got += count
+                self._looks = 0
         except OSError as error:
             raise self._failed(error, "waiting for an answer") from error
 
@@ -330,13 +381,6 @@ class BlockingConnection:
             address=self.address,
             next_step=why_ended(self._security),
         )
-
-
-def _left(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return left
 
 
 class FrameBuffers:

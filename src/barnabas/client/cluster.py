@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from barnabas.client.blocking import BlockingConnection, ConnectionFailed
 from barnabas.client.coordinators import coordinator_request, found_coordinator
 from barnabas.client.metadata import (
+    METADATA_AGE,
     Broker,
     Metadata,
     Retrying,
@@ -25,7 +26,9 @@ from barnabas.client.metadata import (
     parse_bootstrap,
 )
 from barnabas.client.security.options import Security, SecurityOptions
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.client.waits.clock import monotonic
+from barnabas.client.waits.silence import CONNECT_S, SILENCE, WITNESS_S, dial_limits
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import NodeId, Uuid
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.groups import FindCoordinatorRequest
@@ -33,13 +36,13 @@ from barnabas.wire.schemas.groups import FindCoordinatorRequest
 __all__ = ["Cluster"]
 
 T = TypeVar("T")
-Connect = Callable[[str, int], BlockingConnection]
 
 
 class Cluster:
     """`with Cluster("127.0.0.1:9092") as cluster: cluster.topic("t").partitions[0].leader`.
 
     `timeout` (seconds) bounds every call with all its repetitions.  `security`: options by Kafka's names.
+    `metadata_max_age`: seconds after which a topic is asked for anew even when nothing failed.
     """
 
     def __init__(
@@ -49,15 +52,14 @@ class Cluster:
         client_id: str = "barnabas",
         timeout: float = 30.0,
         security: SecurityOptions = None,
-        connect: Connect | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        metadata_max_age: float = METADATA_AGE,
     ) -> None:
-        self.metadata = Metadata(parse_bootstrap(bootstrap))
+        self.metadata = Metadata(parse_bootstrap(bootstrap), metadata_max_age)
         self.client_id = client_id
         self.timeout = timeout
         self.security = Security.parse(security)
-        self._connect = connect or self._dial
         self._clock = clock
         self._sleep = sleep
         self._connections: dict[NodeId, BlockingConnection] = {}
@@ -168,7 +170,7 @@ class Cluster:
             broker = self.metadata.brokers.get(node)
         if broker is None:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node} is not in the cluster")
-        connection = self._connections[node] = self._connect(broker.host, broker.port)
+        connection = self._connections[node] = self._dial(broker.host, broker.port)
         return connection
 
     def to_leader(self, topic: str, partition: int) -> BlockingConnection:
@@ -182,33 +184,60 @@ class Cluster:
                 return connection
         if self._entry is not None and not self._entry.closed:
             return self._entry
-        failures: list[ConnectionFailed] = []
-        for host, port in self.metadata.addresses():
+        addresses = self.metadata.addresses()
+        failures: dict[tuple[str, int], ConnectionFailed] = {}
+        for limit in dial_limits(len(addresses), min(CONNECT_S, self.timeout)):
+            for address in addresses:
+                if address in failures and not failures[address].silent:
+                    continue
+                try:
+                    self._entry = self._dial(*address, limit)
+                    return self._entry
+                except ConnectionFailed as error:
+                    failures[address] = error
+        raise nobody_reached(list(failures.values()))
+
+    def is_out(self, host: str, port: int) -> bool:
+        """`cluster.is_out("h1", 9092)`: whether another broker says that the silent one there is out.
+
+        False, too, where no other broker answers within a few seconds.
+        """
+        until = monotonic() + SILENCE
+        for address in self.metadata.witnesses(host, port):
+            if monotonic() >= until:
+                break
             try:
-                self._entry = self._connect(host, port)
-                return self._entry
-            except ConnectionFailed as error:
-                failures.append(error)
-        raise nobody_reached(failures)
+                with BlockingConnection(
+                    *address, client_id=self.client_id, connect_timeout=WITNESS_S, security=self.security
+                ) as witness:
+                    answer = witness.request(metadata_request([], create=False), timeout=WITNESS_S)
+            except BarnabasError:
+                continue
+            return self.metadata.is_out(host, port, answer)
+        return False
 
     def coordinator(self, group: str, *, transaction: bool = False) -> BlockingConnection:
         """`cluster.coordinator("g")` -> the connection to the broker that coordinates the group."""
         connection = self.any()
         version = connection.version_of(FindCoordinatorRequest)
         found = found_coordinator(
-            connection.request(coordinator_request(group, transaction, version)), version
+            connection.request(coordinator_request(group, transaction, version)),
+            version,
+            group,
+            transaction=transaction,
         )
-        self.metadata.brokers.setdefault(found.id, found)
+        self.metadata.meet(found)
         return self.connection(found.id)
 
-    def _dial(self, host: str, port: int) -> BlockingConnection:
+    def _dial(self, host: str, port: int, limit: float = CONNECT_S) -> BlockingConnection:
         return BlockingConnection(
             host,
             port,
             client_id=self.client_id,
             timeout=self.timeout,
-            connect_timeout=min(10.0, self.timeout),
+            connect_timeout=min(limit, self.timeout),
             security=self.security,
+            is_out=self.is_out,
         )
 
     # -- asking again ----------------------------------------------------------------------------

@@ -53,20 +53,26 @@ DEFAULT_MAX_FRAME = 256 << 20
 class ConnectionFailed(BarnabasError):  # noqa: N818  says what happened, as the docs do
     """A broker could not be reached, or the connection broke.  `address` is "host:port".
 
-    What was under way may or may not have been carried out.
+    What was under way may or may not have been carried out.  `silent`: nothing came, not even a refusal.
     """
 
     exit_code = 3
 
-    def __init__(self, message: str, *, address: str = "", next_step: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, address: str = "", next_step: str | None = None, silent: bool = False
+    ) -> None:
         super().__init__(message, next_step=next_step)
         self.address = address
+        self.silent = silent
 
 
 class RequestTimedOut(ConnectionFailed):
     """No answer in time; the connection was closed, for the late answer would be taken for another's."""
 
     exit_code = 5
+
+    def __init__(self, message: str, *, address: str = "", next_step: str | None = None) -> None:
+        super().__init__(message, address=address, next_step=next_step, silent=True)
 
 
 class Sent(NamedTuple):

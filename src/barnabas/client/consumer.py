@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from types import TracebackType
 from typing import NamedTuple
 from uuid import uuid4
@@ -19,7 +20,10 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.fetched import Fetched
 from barnabas.client.group_options import GroupOptions, Listener, make_member
 from barnabas.client.membership import Membership, Reader
+from barnabas.client.metadata import METADATA_AGE
 from barnabas.client.offsets import (
+    EARLIEST,
+    LATEST,
     READ_COMMITTED,
     READ_UNCOMMITTED,
     checked_start,
@@ -29,6 +33,9 @@ from barnabas.client.offsets import (
 from barnabas.client.prefetch import Prefetcher
 from barnabas.client.producing.transaction_machine import GroupMember
 from barnabas.client.security.options import SecurityOptions
+from barnabas.client.waits.clock import monotonic
+from barnabas.client.waits.forks import check_process, forked_since, forks
+from barnabas.client.waits.poll_interval import MAX_POLL_INTERVAL, PollInterval
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition, Uuid
 
@@ -72,6 +79,9 @@ class Consumer:
     assignor, one of the broker's.  instance_id: a static member, which comes back as the same one.
     on_revoked is called before partitions go, on_lost when they are gone already, on_assigned before the first
     record of new ones; each with a list of partitions, in the thread that reads.
+    max_poll_interval: seconds for which a member may work between two polls; after them it leaves its group, and
+    joins again with the next poll.  rebalance_timeout: seconds for which a rebalance waits for it (None: as long).
+    metadata_max_age: seconds after which new partitions of its topics are seen at the latest.
     """
 
     def __init__(
@@ -86,7 +96,7 @@ class Consumer:
         client_id: str = "barnabas-consumer",
         timeout: float = 30.0,
         session_timeout: float = 45.0,
-        rebalance_timeout: float = 60.0,
+        rebalance_timeout: float | None = None,
         security: SecurityOptions = None,
         group_protocol: str = "classic",
         pattern: str | None = None,
@@ -95,24 +105,36 @@ class Consumer:
         on_assigned: Callable[[list[TopicPartition]], object] | None = None,
         on_revoked: Callable[[list[TopicPartition]], object] | None = None,
         on_lost: Callable[[list[TopicPartition]], object] | None = None,
+        max_poll_interval: float = MAX_POLL_INTERVAL,
+        metadata_max_age: float = METADATA_AGE,
     ) -> None:
         self.start = checked_start(start)
         self.topics = topics
         self.isolation = isolation
         self.idle = idle
-        self._cluster = Cluster(bootstrap, client_id=client_id, timeout=timeout, security=security)
+        view = partial(
+            Cluster, bootstrap, client_id=client_id, timeout=timeout, metadata_max_age=metadata_max_age
+        )
+        self._cluster = view(security=security)
         self._prefetcher = Prefetcher(self._cluster, isolation=isolation_level(isolation))
         self._member: Membership | None = None
         self._auto_commit = auto_commit and group is not None
         options = GroupOptions(
-            group_protocol, pattern, assignor, instance_id, session_timeout, rebalance_timeout
+            group_protocol,
+            pattern,
+            assignor,
+            instance_id,
+            session_timeout,
+            rebalance_timeout,
+            max_poll_interval,
         )
         member = make_member(group, topics, options, Uuid(uuid4().bytes))
         if member is not None:
             self._member = Membership(
-                Cluster(bootstrap, client_id=client_id, timeout=timeout, security=self._cluster.security),
+                view(security=self._cluster.security),
                 member,
                 stable=isolation == READ_COMMITTED,
+                interval=PollInterval(max_poll_interval),
             )
         self._listener = Listener(on_assigned, on_revoked, on_lost)
         self._rebalancing = False
@@ -124,7 +146,11 @@ class Consumer:
         self._ready: deque[Message] = deque()
         self._ends: dict[TopicPartition, Offset] = {}
         self._assigned = False
-        self._commit_due = time.monotonic() + COMMIT_INTERVAL
+        self._growing: set[TopicPartition] | None = None
+        """All partitions of its topics that are known, where it reads all of them."""
+        self._growth_due = 0.0
+        self._made = forks()
+        self._commit_due = monotonic() + COMMIT_INTERVAL
         self._messages = 0
         self._closed = False
 
@@ -224,10 +250,10 @@ class Consumer:
 
     def poll(self, timeout: float = 1.0, max_messages: int = 500) -> list[Message]:
         """`consumer.poll(1.0)` -> up to `max_messages` records; [] when none came in `timeout` seconds."""
-        deadline = time.monotonic() + timeout
+        deadline = monotonic() + timeout
         self._look_at_group()
         while not self._ready:
-            left = deadline - time.monotonic()
+            left = deadline - monotonic()
             if left < 0:
                 return []
             self._fill(min(left, _TURN) if self._member else left)
@@ -237,7 +263,7 @@ class Consumer:
 
     def __iter__(self) -> Iterator[Message]:
         """All records from here on; ends only when `idle` or `stop_at` says so."""
-        last = time.monotonic()
+        last = monotonic()
         while True:
             self._look_at_group()
             if not self._ready:
@@ -245,15 +271,17 @@ class Consumer:
                     return
                 self._fill(_TURN if self.idle is None else min(_TURN, self.idle))
                 if self._prefetcher.outdated(self._fetched_to):
-                    last = time.monotonic()
-                if not self._ready and self.idle is not None and time.monotonic() - last >= self.idle:
+                    last = monotonic()
+                if not self._ready and self.idle is not None and monotonic() - last >= self.idle:
                     return
                 continue
             while self._ready:
                 yield self._hand_out()
-                if self._member is not None and self._member.must_join:
-                    break
-            last = time.monotonic()
+                if self._member is not None:
+                    self._member.polled()
+                    if self._member.must_join:
+                        break
+            last = monotonic()
 
     def _hand_out(self) -> Message:
         message = self._ready.popleft()
@@ -311,26 +339,45 @@ class Consumer:
             self._look_at_group()
         elif not self._assigned:
             infos = [self._cluster.topic(topic) for topic in self.topics]
-            self._take(TopicPartition(info.name, p) for info in infos for p in info.partitions)
+            everything = {TopicPartition(info.name, p) for info in infos for p in info.partitions}
+            self._take(everything)
+            self._growing, self._growth_due = everything, monotonic() + self._cluster.metadata.max_age
+
+    def _look_for_growth(self) -> None:
+        """Read partitions that were added to the topics, from their beginning: the reader was there first."""
+        if self._growing is None or self._ends or monotonic() < self._growth_due:
+            return
+        self._growth_due = monotonic() + self._cluster.metadata.max_age
+        with contextlib.suppress(BarnabasError):  # the next look may succeed
+            infos = self._cluster.find(self.topics).values()
+            new = {TopicPartition(info.name, p) for info in infos for p in info.partitions} - self._growing
+            self._read(sorted(new), EARLIEST)
+            self._growing |= new
 
     def _look_at_group(self) -> None:
-        """Follow the group where needed; commit when it is time."""
+        """Follow the group, or the growth of the topics, where needed; commit when it is time."""
+        check_process(self._made)
         member = self._member
-        if member is None or self._rebalancing:  # a listener asks
+        if member is None:
+            self._look_for_growth()
             return
+        if self._rebalancing:  # a listener asks
+            return
+        member.polled()
         if member.must_join:
             self._rebalancing = True
             try:
                 member.rebalance(Reader(self._release, self._acquire))
             finally:
                 self._rebalancing = False
-        elif self._auto_commit and time.monotonic() >= self._commit_due:
+        elif self._auto_commit and monotonic() >= self._commit_due:
             self._commit_quietly()
 
     def _take(self, partitions: Iterable[TopicPartition]) -> None:
         self._forget(None)
         self._prefetcher.forget()
         self._ends = {}
+        self._growing = None
         self._read(list(partitions))
 
     def _release(self, partitions: Collection[TopicPartition] | None, *, lost: bool) -> None:
@@ -359,20 +406,20 @@ class Consumer:
             self._passed.pop(target, None)
         self._ready = deque(m for m in self._ready if TopicPartition(m.topic, m.partition) not in gone)
 
-    def _read(self, partitions: list[TopicPartition]) -> None:
-        points = self._starting_points(partitions)
+    def _read(self, partitions: list[TopicPartition], where: str = "") -> None:
+        points = self._starting_points(partitions, where or self.start)
         self._positions.update(points)
         self._fetched_to.update(points)
         if self._member is not None:
             self._committed.update(points)
         self._assigned = True
 
-    def _starting_points(self, targets: list[TopicPartition]) -> dict[TopicPartition, Offset]:
+    def _starting_points(self, targets: list[TopicPartition], start: str) -> dict[TopicPartition, Offset]:
         points = self._member.committed(targets) if self._member is not None and targets else {}
         for topic in {t.topic for t in targets}:
             missing = [t.partition for t in targets if t.topic == topic and t not in points]
             if missing:
-                where = "earliest" if self.start == "earliest" else "latest"
+                where = EARLIEST if start == EARLIEST else LATEST
                 found = list_offsets(self._cluster, topic, where, missing, isolation=self.isolation)
                 points.update({TopicPartition(topic, p): found[p].offset for p in missing})
         return points
@@ -406,7 +453,7 @@ class Consumer:
         changed = {t: o for t, o in chosen.items() if self._committed.get(t) != o or offsets is not None}
         self._member.commit(changed)
         self._committed.update(changed)
-        self._commit_due = time.monotonic() + COMMIT_INTERVAL
+        self._commit_due = monotonic() + COMMIT_INTERVAL
 
     def committed(self) -> dict[TopicPartition, Offset]:
         """`consumer.committed()` -> what the group has committed of the assigned partitions."""
@@ -417,13 +464,16 @@ class Consumer:
 
     def _commit_quietly(self) -> None:
         """Commit without raising: what cannot be committed now is read again by the next consumer."""
-        self._commit_due = time.monotonic() + COMMIT_INTERVAL
+        self._commit_due = monotonic() + COMMIT_INTERVAL
         with contextlib.suppress(BarnabasError):
             self.commit()
 
     def close(self, *, commit: bool = True) -> None:
         """`consumer.close()`: commit what was handed out, leave the group, close connections."""
         if self._closed:
+            return
+        if forked_since(self._made):
+            self._closed = True  # the membership and the connections are the parent's
             return
         if self._member is not None:
             self._rebalancing = True  # it leaves

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from barnabas.client.security.rights import granting
+from barnabas.client.waits.poll_interval import MAX_POLL_INTERVAL
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import TopicId, TopicPartition
 from barnabas.wire.schemas.consumer_groups import (
@@ -69,7 +71,7 @@ class ConsumerGroupMember:
         subscription: Subscription,
         *,
         member_id: str,
-        rebalance: float = 60.0,
+        rebalance: float = MAX_POLL_INTERVAL,
         assignor: str | None = None,
         instance_id: str | None = None,
     ) -> None:
@@ -101,6 +103,11 @@ class ConsumerGroupMember:
     def owned(self) -> frozenset[Owned]:
         """The partitions that it reads now."""
         return self._owned
+
+    @property
+    def joined_in(self) -> bool:
+        """Whether the coordinator counts on it."""
+        return bool(self.generation)
 
     @property
     def must_join(self) -> bool:
@@ -165,7 +172,11 @@ class ConsumerGroupMember:
             return
         if code:
             reason = response.error_message or code.name
-            raise KafkaError(code, f"group {self.group}: {reason}", next_step=_NEXT_STEP.get(code))
+            raise KafkaError(
+                code,
+                f"group {self.group}: {reason}",
+                next_step=_NEXT_STEP.get(code) or granting(code, "Read", self.group),
+            )
         self._unanswered = False
         self._looked_for_names = False
         if self._telling is not None:

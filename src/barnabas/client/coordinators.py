@@ -6,6 +6,7 @@ from typing import Any
 
 from barnabas.client.connection import first_of
 from barnabas.client.metadata import Broker
+from barnabas.client.security.rights import granting
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.wire.schemas.groups import FindCoordinatorRequest
 
@@ -22,9 +23,14 @@ def coordinator_request(key: str, transaction: bool, version: int) -> FindCoordi
     )
 
 
-def found_coordinator(response: Any, version: int) -> Broker:
-    """The broker that an answer names.  Raises KafkaError."""
+def found_coordinator(response: Any, version: int, key: str, *, transaction: bool) -> Broker:
+    """The broker that an answer names as the coordinator of `key`.  Raises KafkaError."""
     found = first_of(response.coordinators, "the coordinator") if version >= _SEVERAL_SINCE else response
     if found.error_code:
-        raise KafkaError(ErrorCode(found.error_code), found.error_message or None)
+        code = ErrorCode(found.error_code)
+        said = found.error_message or "refused"
+        whom = f"transactional id {key}" if transaction else f"group {key}"
+        raise KafkaError(
+            code, f"finding the coordinator of {whom}: {said}", next_step=granting(code, "Describe", key)
+        )
     return Broker(found.node_id, found.host, found.port)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from barnabas.client.fetching import Visible, aborted_of, no_batch_there, whole_batches
+from barnabas.client.security.rights import granting
 from barnabas.errors import BarnabasError, CorruptRecordError, ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, Offset, TopicId, TopicPartition
 from barnabas.wire.records import Record, check_crc, read_records
@@ -117,7 +118,9 @@ def _judge(target: TopicPartition, asked: Offset, data: Any) -> Fetched:
         if data.error_code == ErrorCode.CORRUPT_MESSAGE:
             error = no_batch_there(target, asked)
         else:
-            error = KafkaError(ErrorCode(data.error_code), f"fetching {target} at offset {asked}")
+            code = ErrorCode(data.error_code)
+            said = f"fetching {target} at offset {asked}"
+            error = KafkaError(code, said, next_step=granting(code, "Read", target.topic))
         return Fetched(target, asked, [], asked, data.high_watermark, error)
     try:
         visible = Visible(aborted_of(data))

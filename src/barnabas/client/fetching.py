@@ -17,6 +17,8 @@ from barnabas.client.blocking import BlockingConnection, ConnectionFailed
 from barnabas.client.cluster import Cluster
 from barnabas.client.metadata import FIRST_PAUSE, LONGEST_PAUSE
 from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, isolation_level
+from barnabas.client.security.rights import granting
+from barnabas.client.waits.clock import monotonic
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, NodeId, Offset, Uuid
 from barnabas.ports import Buffer
@@ -262,7 +264,7 @@ class _RangeReader:
         self._max_bytes = max_bytes
         self._topic_id = topic_id
         self._timeout = timeout
-        self._progress = time.monotonic()
+        self._progress = monotonic()
         self._ahead: tuple[Offset, BlockingConnection, int] | None = None
 
     def __repr__(self) -> str:
@@ -297,13 +299,13 @@ class _RangeReader:
             except ConnectionFailed:
                 if self._left_near():
                     continue
-                if time.monotonic() - self._progress + pause >= self._timeout:
+                if monotonic() - self._progress + pause >= self._timeout:
                     raise
                 self._cluster.forget(self._topic)
             except KafkaError as error:
                 if self._left_near():
                     continue
-                late = time.monotonic() - self._progress + pause >= self._timeout
+                late = monotonic() - self._progress + pause >= self._timeout
                 if (
                     late
                     or not (error.code.retriable or error.code in _STALE)
@@ -329,7 +331,7 @@ class _RangeReader:
                 "that are no whole record batch",
                 next_step=_VERIFY,
             )
-        if time.monotonic() - self._progress >= self._timeout:
+        if monotonic() - self._progress >= self._timeout:
             readable = data.last_stable_offset if self._isolation else data.high_watermark
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
@@ -398,9 +400,11 @@ class _RangeReader:
                 next_step="retention deleted the records, or the topic was created again; pick another start",
             )
         if data.error_code:
-            raise KafkaError(ErrorCode(data.error_code), f"fetching {self._topic}-{self._partition}")
+            code = ErrorCode(data.error_code)
+            said = f"fetching {self._topic}-{self._partition}"
+            raise KafkaError(code, said, next_step=granting(code, "Read", self._topic))
         if data.records:
-            self._progress = time.monotonic()
+            self._progress = monotonic()
         return data
 
     def _is_another_topic(self, error: KafkaError) -> bool:

@@ -17,6 +17,8 @@ from barnabas.client.assignment import (
     encode_assignment,
     encode_subscription,
 )
+from barnabas.client.security.rights import granting
+from barnabas.client.waits.poll_interval import MAX_POLL_INTERVAL
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import TopicPartition
 from barnabas.wire.schemas.groups import (
@@ -42,7 +44,7 @@ class GroupTimes(NamedTuple):
     """Seconds: after which a silent member is out, for which a rebalance waits for it, between heartbeats."""
 
     session: float = 45.0
-    rebalance: float = 60.0
+    rebalance: float = MAX_POLL_INTERVAL
     heartbeat: float = 3.0
 
 
@@ -65,6 +67,8 @@ class ClassicMember:
         """Whether the partitions are (or may be) no longer ours."""
         self.lost = False
         """Whether they are surely another member's by now."""
+        self._counts: dict[str, int] = {}
+        """The number of partitions of each topic that it made the assignments for, where it leads."""
 
     @property
     def heartbeat_interval(self) -> float:
@@ -74,6 +78,11 @@ class ClassicMember:
     def __repr__(self) -> str:
         state = "to join" if self.must_join else f"generation={self.generation}{' leads' * self.leads}"
         return f"<ClassicMember {self.group!r} {self.member_id or '?'} {state}>"
+
+    @property
+    def joined_in(self) -> bool:
+        """Whether the coordinator counts on it."""
+        return self.generation >= 0 and not self.lost
 
     # -- joining ---------------------------------------------------------------------------------
 
@@ -112,6 +121,7 @@ class ClassicMember:
 
         `response` is that of the join; `counts` says how many partitions each topic has.
         """
+        self._counts = dict(counts)
         shares = {member: encode_assignment(share) for member, share in assign_range(wanted, counts).items()}
         return SyncGroupRequest(
             group_id=self.group,
@@ -142,8 +152,8 @@ class ClassicMember:
     # -- staying and leaving ---------------------------------------------------------------------
 
     def heartbeat_request(self) -> HeartbeatRequest | None:
-        """Tell that this member is alive; None while it has to join."""
-        if self.must_join:
+        """Tell that this member is alive, also while it has to join and still works; None unless it is one."""
+        if not self.joined_in:
             return None
         return HeartbeatRequest(
             group_id=self.group,
@@ -166,6 +176,18 @@ class ClassicMember:
         elif code:
             raise KafkaError(code, f"heartbeat for group {self.group}")
 
+    @property
+    def counted_topics(self) -> list[str]:
+        """The topics whose partitions it watches for the group: those of all members, where it leads."""
+        return sorted(self._counts) if self.leads and not self.must_join else []
+
+    def counted(self, counts: Mapping[str, int]) -> None:
+        """Take the number of partitions that the `counted_topics` have now: it joins again where that is news."""
+        if self.counted_topics and any(
+            counts.get(topic, 0) != known for topic, known in self._counts.items()
+        ):
+            self.must_join = True
+
     def fence(self) -> None:
         """Nothing is known of this member any more: it has to join."""
         self.must_join = self.lost = True
@@ -183,4 +205,6 @@ class ClassicMember:
 
     def _raise(self, code: int) -> None:
         if code:
-            raise KafkaError(ErrorCode(code), f"joining group {self.group}")
+            known = ErrorCode(code)
+            said = f"joining group {self.group}"
+            raise KafkaError(known, said, next_step=granting(known, "Read", self.group))

@@ -7,6 +7,7 @@ from typing import Any
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.connection import first_of
+from barnabas.client.security.rights import granting
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition
 from barnabas.wire.schemas.groups import (
@@ -85,7 +86,9 @@ def check_committed(response: Any, group: str) -> None:
         for partition in topic.partitions:
             if partition.error_code:
                 where = f"{topic.name}-{partition.partition_index}"
-                raise KafkaError(ErrorCode(partition.error_code), f"committing {where} for group {group}")
+                code = ErrorCode(partition.error_code)
+                right = granting(code, "Read", group if "GROUP" in code.name else topic.name)
+                raise KafkaError(code, f"committing {where} for group {group}", next_step=right)
 
 
 def committed_offsets(
@@ -136,7 +139,8 @@ def read_committed_offsets(response: Any, version: int, group: str) -> dict[Topi
     """What the answer to `committed_request` says: the next offset to read, by partition.  Raises KafkaError."""
     answer = first_of(response.groups, f"group {group}") if version >= _GROUPS_SINCE else response
     if answer.error_code:
-        raise KafkaError(ErrorCode(answer.error_code), f"offsets of group {group}")
+        code = ErrorCode(answer.error_code)
+        raise KafkaError(code, f"offsets of group {group}", next_step=granting(code, "Describe", group))
     found: dict[TopicPartition, Offset] = {}
     for topic_data in answer.topics:
         for data in topic_data.partitions:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from barnabas.client.connection import ConnectionFailed
 from barnabas.client.consumer_member import ConsumerGroupMember, Subscription
 from barnabas.client.group_member import ClassicMember, GroupTimes
+from barnabas.client.waits.poll_interval import MAX_POLL_INTERVAL
 from barnabas.errors import BarnabasError, KafkaError
 from barnabas.model import TopicPartition, Uuid
 
@@ -35,7 +36,9 @@ class GroupOptions(NamedTuple):
     assignor: str | None = None
     instance_id: str | None = None
     session_timeout: float = 45.0
-    rebalance_timeout: float = 60.0
+    rebalance_timeout: float | None = None
+    """None: max_poll_interval, as Kafka's consumers say."""
+    max_poll_interval: float = MAX_POLL_INTERVAL
 
 
 def make_member(
@@ -55,16 +58,20 @@ def make_member(
         raise ValueError("pattern and assignor need a group and group_protocol='consumer'")
     if group is None:
         return None
+    if options.max_poll_interval <= 0:
+        raise ValueError(f"max_poll_interval is more than 0 s, not {options.max_poll_interval!r}")
+    patience = options.rebalance_timeout
+    rebalance = options.max_poll_interval if patience is None else patience
     if newer:
         return ConsumerGroupMember(
             group,
             Subscription(topics, options.pattern),
             member_id=str(member_id),
-            rebalance=options.rebalance_timeout,
+            rebalance=rebalance,
             assignor=options.assignor,
             instance_id=options.instance_id,
         )
-    times = GroupTimes(options.session_timeout, options.rebalance_timeout)
+    times = GroupTimes(options.session_timeout, rebalance)
     return ClassicMember(group, topics, times, instance_id=options.instance_id)
 
 

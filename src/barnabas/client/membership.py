@@ -17,6 +17,9 @@ from barnabas.client.consumer_member import ConsumerGroupMember, Subscription
 from barnabas.client.group_member import ClassicMember
 from barnabas.client.group_offsets import commit_offsets, committed_offsets
 from barnabas.client.group_options import GroupMachine, may_pass
+from barnabas.client.waits.background import as_ours
+from barnabas.client.waits.clock import monotonic
+from barnabas.client.waits.poll_interval import PollInterval
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Offset, TopicId, TopicPartition
 from barnabas.wire.codec.message import Message
@@ -48,10 +51,19 @@ class Membership:
     open transaction may change are waited for.
     """
 
-    def __init__(self, cluster: Cluster, member: GroupMachine, *, stable: bool = False) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        member: GroupMachine,
+        *,
+        stable: bool = False,
+        interval: PollInterval | None = None,
+    ) -> None:
         self.cluster = cluster
         self.member = member
         self.stable = stable
+        self.interval = interval or PollInterval()
+        self._count_due = monotonic() + cluster.metadata.max_age
         self.failure: BarnabasError | None = None
         self._coordinator: BlockingConnection | None = None
         self._lock = threading.RLock()
@@ -66,6 +78,10 @@ class Membership:
         """Whether the partitions are (or may be) others now: `rebalance`."""
         return self.member.must_join
 
+    def polled(self) -> None:
+        """`membership.polled()`: the application asks for records."""
+        self.interval.polled(monotonic())
+
     def rebalance(self, reader: Reader) -> None:
         """`membership.rebalance(reader)`: the reader reads what the group has given to this member.
 
@@ -77,6 +93,7 @@ class Membership:
             reader.release(None, lost=member.lost)
             self._raise_failure()
             partitions = self._join(member)
+            self._start_heartbeats()
             try:
                 reader.acquire(partitions)
             except BaseException:
@@ -84,7 +101,7 @@ class Membership:
                 raise
         else:
             self._reconcile(member, reader)
-        self._start_heartbeats()
+        self.polled()
 
     def _raise_failure(self) -> None:
         failure, self.failure = self.failure, None
@@ -101,6 +118,8 @@ class Membership:
         if not member.generation:
             with self._lock:
                 self._with_coordinator(lambda c: self._beat(c, joins=True))
+                self.polled()
+        self._start_heartbeats()
         if member.names_missing:
             with self._lock:  # a connection is for one thread at a time
                 member.learn_names(self._names(member.subscription))
@@ -124,7 +143,9 @@ class Membership:
         while True:
             try:
                 with self._lock:
-                    return self._with_coordinator(lambda c: self._join_once(member, c))
+                    partitions = self._with_coordinator(lambda c: self._join_once(member, c))
+                    self.polled()
+                    return partitions
             except KafkaError as error:
                 member.join_failed(error)
 
@@ -157,10 +178,31 @@ class Membership:
     def _send_heartbeats(self) -> None:
         while not self._ended.wait(self.member.heartbeat_interval):
             try:
-                self.heartbeat()
-            except BarnabasError as error:
-                self.failure = error
+                self._stay()
+            except Exception as error:
+                self.failure = as_ours("the heartbeat of the group's member", error)
                 self.member.fence()
+
+    def _stay(self) -> None:
+        """What keeps this member in the group; once its application has worked for too long, it leaves."""
+        with self._lock:
+            if self.member.joined_in and self.interval.is_over(monotonic()):
+                self.interval.tell(self.member.group)
+                self._say_goodbye()
+                self.member.fence()
+            else:
+                self.heartbeat()
+                self._count_partitions()
+
+    def _count_partitions(self) -> None:
+        """Look from time to time whether topics of a classic group have grown or are new."""
+        member = self.member
+        if monotonic() < self._count_due or not isinstance(member, ClassicMember):
+            return
+        self._count_due = monotonic() + self.cluster.metadata.max_age
+        if topics := member.counted_topics:
+            with contextlib.suppress(BarnabasError):  # the next look may succeed
+                member.counted({name: len(t.partitions) for name, t in self.cluster.find(topics).items()})
 
     def heartbeat(self) -> None:
         """`membership.heartbeat()`: tell that this member is alive; learn whether the group rebalances."""
@@ -189,15 +231,16 @@ class Membership:
         self._ended.set()
         with self._lock:
             if self.member.generation >= 0:
-                try:
-                    coordinator = self._with_coordinator(lambda c: c)
-                    request = self.member.leave_request(coordinator.version_of(self.member.LEAVES_WITH))
-                    if request is not None:
-                        coordinator.request(request, timeout=5.0)
-                except BarnabasError:
-                    pass  # the session's end will do it
+                self._say_goodbye()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(self.member.heartbeat_interval + 1.0)
+
+    def _say_goodbye(self) -> None:
+        with contextlib.suppress(BarnabasError):  # the session's end will do it
+            coordinator = self._with_coordinator(lambda c: c)
+            request = self.member.leave_request(coordinator.version_of(self.member.LEAVES_WITH))
+            if request is not None:
+                coordinator.request(request, timeout=5.0)
 
     # -- offsets ---------------------------------------------------------------------------------
 

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from barnabas.client.connection import ConnectionFailed
+from barnabas.client.security.rights import granting
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
-from barnabas.model import ZERO_UUID, Epoch, NodeId, TopicId, Uuid
+from barnabas.model import NO_NODE, ZERO_UUID, Epoch, NodeId, TopicId, Uuid
 from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 __all__ = [
@@ -93,13 +94,17 @@ def metadata_request(names: Sequence[str] | None, *, create: bool) -> MetadataRe
 class Metadata:
     """The brokers and the topics that were asked for."""
 
-    def __init__(self, bootstrap: list[tuple[str, int]]) -> None:
+    def __init__(self, bootstrap: list[tuple[str, int]], max_age: float = METADATA_AGE) -> None:
+        """`max_age`: seconds after which a topic is asked for anew even when nothing failed."""
         self.bootstrap = bootstrap
+        self.max_age = max_age
         self.cluster_id = ""
         self.controller: NodeId = -1
         self.brokers: dict[NodeId, Broker] = {}
         self._topics: dict[str, TopicInfo] = {}
         self._taken_at: dict[str, float] = {}
+        self._nodes: dict[tuple[str, int], NodeId] = {}
+        """Who listens, or listened, at an address."""
 
     def __repr__(self) -> str:
         return (
@@ -119,6 +124,7 @@ class Metadata:
         Raises the KafkaError of the first named topic that has one; `missing_ok`: but not of an unknown one.
         """
         self.brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
+        self._nodes.update({(b.host, b.port): b.id for b in self.brokers.values()})
         self.cluster_id = response.cluster_id or ""
         self.controller = response.controller_id
         found: dict[str, TopicInfo] = {}
@@ -150,7 +156,7 @@ class Metadata:
     def topic(self, name: str, now: float) -> TopicInfo | None:
         """What is known of a topic, None when it must be asked for."""
         known = self._topics.get(name)
-        return known if now - self._taken_at.get(name, 0.0) < METADATA_AGE else None
+        return known if now - self._taken_at.get(name, 0.0) < self.max_age else None
 
     def topic_name(self, topic_id: Uuid) -> str | None:
         """The name of a topic that is known."""
@@ -179,6 +185,33 @@ class Metadata:
         """Where to dial for any broker: those known first, then the bootstrap addresses."""
         known = [(b.host, b.port) for b in self.brokers.values()]
         return list(dict.fromkeys([*known, *self.bootstrap]))
+
+    def meet(self, broker: Broker) -> None:
+        """Keep a broker that another answer than that of Metadata names, a coordinator."""
+        self.brokers.setdefault(broker.id, broker)
+        self._nodes[broker.host, broker.port] = broker.id
+
+    def witnesses(self, host: str, port: int) -> list[tuple[str, int]]:
+        """Where to ask about the broker at this address, which is silent."""
+        return [address for address in self.addresses() if address != (host, port)]
+
+    def is_out(self, host: str, port: int, response: MetadataResponse) -> bool:
+        """Whether the brokers that another one names are without the one at this address; they are kept then.
+
+        Behind an address that no broker has told may be any of those that were there.  Where nobody has told any
+        so far, it is out if others of the bootstrap addresses are told, and it is not.
+        """
+        told = {(broker.host, broker.port): broker.node_id for broker in response.brokers}
+        living = set(told.values())
+        node = self._nodes.get((host, port))
+        missing = set(self._nodes.values()) - living if node is None else {node} - living
+        if not self._nodes and (host, port) not in told and told.keys() & set(self.bootstrap):
+            missing = {NO_NODE}
+        self._nodes |= told
+        if not living or not missing:
+            return False
+        self.take(response, [], 0.0)
+        return True
 
 
 def check_leaders(info: TopicInfo) -> TopicInfo:
@@ -221,7 +254,8 @@ class Retrying:
             if unknown and not self._patient:
                 end = min(end, self._begun + NEWS_DELAY)
         if not again or now + self._pause >= end:
-            raise error
+            # The frames of the last attempt, and of what the system said, only hide what the message says.
+            raise error.with_traceback(None) from None
         pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
         return pause
 
@@ -240,4 +274,4 @@ def topic_error(code: ErrorCode, name: str) -> KafkaError:
             f"{name!r} cannot be the name of a topic",
             next_step="use 1 to 249 letters, digits, dots, underscores and hyphens",
         )
-    return KafkaError(code, f"topic {name}: {code.name}")
+    return KafkaError(code, f"topic {name}", next_step=granting(code, "Describe", name))

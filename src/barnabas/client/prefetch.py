@@ -15,6 +15,8 @@ from typing import NamedTuple
 from barnabas.client.blocking import BlockingConnection, ConnectionFailed
 from barnabas.client.cluster import Cluster
 from barnabas.client.fetched import Fetched, FetchErrors, FetchLimits, fetch_request, read_answer
+from barnabas.client.waits.clock import monotonic
+from barnabas.client.waits.silence import patience
 from barnabas.errors import BarnabasError, KafkaError
 from barnabas.model import NodeId, Offset, TopicPartition
 from barnabas.wire.schemas.fetch import FetchRequest
@@ -32,10 +34,20 @@ class PrefetcherStatistics(NamedTuple):
     fetches: int
 
 
-class _UnderWay(NamedTuple):
-    connection: BlockingConnection
-    ticket: int
-    asked: dict[TopicPartition, Offset]
+class _UnderWay:
+    """A fetch without an answer; `since` when, and how often another broker was asked about this one."""
+
+    __slots__ = ("asked", "connection", "look_at", "looks", "since", "ticket")
+
+    def __init__(
+        self, connection: BlockingConnection, ticket: int, asked: dict[TopicPartition, Offset], now: float
+    ) -> None:
+        self.connection = connection
+        self.ticket = ticket
+        self.asked = asked
+        self.since = now
+        self.looks = 0
+        self.look_at = now + patience(0)
 
 
 class Prefetcher:
@@ -68,10 +80,10 @@ class Prefetcher:
 
         The next fetches leave before this returns.
         """
-        deadline = time.monotonic() + timeout
+        deadline = monotonic() + timeout
         while True:
             self._send(positions)
-            left = deadline - time.monotonic()
+            left = deadline - monotonic()
             if not self._under_way:
                 if left <= 0:
                     return []
@@ -83,7 +95,7 @@ class Prefetcher:
                 stopped = {f.target for f in fetched if f.error is not None}
                 self._send({t: onward.get(t, at) for t, at in positions.items() if t not in stopped})
                 return fetched
-            if time.monotonic() >= deadline:
+            if monotonic() >= deadline:
                 return []
 
     def outdated(self, positions: dict[TopicPartition, Offset]) -> bool:
@@ -103,7 +115,7 @@ class Prefetcher:
     # -- asking ----------------------------------------------------------------------------------
 
     def _send(self, positions: dict[TopicPartition, Offset]) -> None:
-        if time.monotonic() < self._paused_until:
+        if monotonic() < self._paused_until:
             return
         by_leader: dict[NodeId, dict[TopicPartition, Offset]] = {}
         try:
@@ -114,7 +126,7 @@ class Prefetcher:
             for leader, asked in by_leader.items():
                 connection = self.cluster.connection(leader)
                 ticket = self._post(connection, asked)
-                self._under_way[leader] = _UnderWay(connection, ticket, asked)
+                self._under_way[leader] = _UnderWay(connection, ticket, asked, monotonic())
                 self._fetches += 1
         except (ConnectionFailed, KafkaError) as error:
             self._trouble(error, {target.topic for target in positions})
@@ -134,7 +146,10 @@ class Prefetcher:
         connections = {under_way.connection: leader for leader, under_way in self._under_way.items()}
         at_hand = [u.connection for u in self._under_way.values() if u.connection.has_arrived(u.ticket)]
         at_hand += [c for c in connections if c.closed]
-        readable = at_hand or _readable(connections, timeout)
+        look_at = min(under_way.look_at for under_way in self._under_way.values())
+        readable = at_hand or _readable(connections, max(min(timeout, look_at - monotonic()), 0.0))
+        if not readable:
+            self._look_into_silence()
         answered: list[Fetched] = []
         for connection in readable:
             under_way = self._under_way.pop(connections[connection])
@@ -149,9 +164,21 @@ class Prefetcher:
                 self._trouble(error, {target.topic for target in under_way.asked})
         return answered
 
+    def _look_into_silence(self) -> None:
+        """Close the connections of brokers that the others count out, or that have not answered for too long."""
+        now = monotonic()
+        for under_way in self._under_way.values():
+            if now < under_way.look_at:
+                continue
+            under_way.looks += 1
+            under_way.look_at = now + patience(under_way.looks)
+            line = under_way.connection
+            if now - under_way.since >= self.cluster.timeout or self.cluster.is_out(line.host, line.port):
+                line.close()
+
     def _trouble(self, error: BarnabasError, topics: Iterable[str]) -> None:
         """Ask for metadata anew and pause; raise an error that no retry mends, or that has lasted too long."""
-        now = time.monotonic()
+        now = monotonic()
         self._errors.seen(error, now)
         self._paused_until = now + PAUSE
         for topic in topics:

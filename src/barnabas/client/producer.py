@@ -7,26 +7,36 @@ a batch that is repeated after a lost answer is in the log once, in the order of
 
 from __future__ import annotations
 
+import atexit
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+import weakref
+from collections.abc import Callable, Iterable
 from enum import Enum
 from types import TracebackType
 from typing import Any, NamedTuple
 
 from barnabas.client.cluster import Cluster
-from barnabas.client.producing.batching import RECORD_OVERHEAD, Accumulator, AccumulatorStatistics, Batch
+from barnabas.client.metadata import METADATA_AGE
+from barnabas.client.producing.batching import Accumulator, AccumulatorStatistics, Batch
 from barnabas.client.producing.dispatch import Dispatch, codec_of
+from barnabas.client.producing.failures import Failures
+from barnabas.client.producing.outgoing import Headers, outgoing
 from barnabas.client.producing.placement import Partitions, Placement
 from barnabas.client.producing.sending import Sender
 from barnabas.client.producing.transactions import Transactions
 from barnabas.client.security.options import SecurityOptions
+from barnabas.client.waits.background import callback_failed, died, told_at_exit
+from barnabas.client.waits.clock import monotonic
+from barnabas.client.waits.forks import check_process, forked_since, forks
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import NO_OFFSET, Offset
 
 __all__ = ["Delivered", "Delivery", "Fate", "Producer"]
 
+EXIT_PATIENCE = 30.0
+"""Seconds for which a program that ends without `close` waits for its records."""
 ACKS = {"all": -1, -1: -1, 0: 0, 1: 1, "0": 0, "1": 1, "-1": -1}
 
 
@@ -82,6 +92,8 @@ class Delivery:
         """
         self._producer._wait_for(self.done, timeout)
         batch, index = self._batch.part_of(self._index)
+        if batch.error is not None:
+            self._producer._heard(batch, index)
         return outcome(batch, index)
 
 
@@ -103,8 +115,10 @@ class Producer:
     `send` waits when there are more.  delivery_timeout: seconds after which a record is given up.
     stop_at_error: after the first record that is refused or given up, send nothing more; `send`, `flush` and
     `close` then raise its error.  security: TLS and login, options by Kafka's names.
-    transactions: what `TransactionalProducer` works with.
-    Safe to use from several threads.
+    transactions: what `TransactionalProducer` works with.  metadata_max_age: seconds after which new partitions
+    of a topic are seen at the latest.
+    Safe to use from several threads.  A program that ends without `close` sends what waits, for at most 30 s, and
+    says on its standard error what is not acknowledged then.
     """
 
     def __init__(
@@ -123,6 +137,7 @@ class Producer:
         stop_at_error: bool = False,
         security: SecurityOptions = None,
         transactions: Transactions | None = None,
+        metadata_max_age: float = METADATA_AGE,
     ) -> None:
         if acks not in ACKS:
             raise ValueError(f"acks is 'all', 1 or 0, not {acks!r}")
@@ -138,7 +153,7 @@ class Producer:
         patience = min(request_timeout, delivery_timeout)
         self._lookup = Cluster(bootstrap, client_id=client_id, timeout=patience, security=security)
         self._lookup_lock = threading.Lock()
-        self._partitions = Partitions()
+        self._partitions = Partitions(metadata_max_age)
         cluster = Cluster(bootstrap, client_id=client_id, timeout=patience, security=self._lookup.security)
         dispatch = Dispatch(
             self._accumulator,
@@ -154,7 +169,8 @@ class Producer:
         self._thread: threading.Thread | None = None
         self._flushing = 0
         self._closing = False
-        self._failure: BarnabasError | None = None
+        self._failures = Failures()
+        self._made = forks()
         self._stop_at_error = stop_at_error
         self._stopped_by: BarnabasError | None = None
 
@@ -184,7 +200,7 @@ class Producer:
         key: bytes | str | None = None,
         *,
         partition: int | None = None,
-        headers: Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]] = (),
+        headers: Headers = (),
         timestamp: int | None = None,
         on_delivery: Callable[[Delivered | BarnabasError], None] | None = None,
     ) -> Delivery:
@@ -194,23 +210,24 @@ class Producer:
         where it makes the largest batches.  `timestamp` in ms since 1970 (now).  `on_delivery` is called in
         the producer's thread with where the record is or with the error.
 
-        Raises KafkaError when the topic is not there and cannot be made, ConnectionFailed.
+        Raises TypeError or ValueError for what no record can hold, KafkaError when the topic is not there and
+        cannot be made, ConnectionFailed.
         """
-        value = value.encode() if isinstance(value, str) else value
-        key = key.encode() if isinstance(key, str) else key
-        pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers)
-        count, usable = self._partitions_of(topic)
-        size = RECORD_OVERHEAD + len(value or b"") + len(key or b"")
-        size += sum(len(name) + len(content or b"") + 4 for name, content in pairs)
-        stamp = time.time_ns() // 1_000_000 if timestamp is None else timestamp
+        check_process(self._made)
+        value, key, pairs, partition, stamp, size = outgoing(topic, value, key, partition, headers, timestamp)
+        if on_delivery is not None and not callable(on_delivery):
+            raise TypeError(
+                f"on_delivery is called with the outcome, and {on_delivery!r:.60} cannot be called"
+            )
+        count, usable = self._partitions_of(topic, partition)
+        if stamp is None:
+            stamp = time.time_ns() // 1_000_000
         with self._changed:
             self._check_usable()
             if self._accumulator.buffered + size > self._buffer and self._accumulator.buffered:
                 self._wait_for_room(size)
             target = self._placement.target(topic, partition, key, count, usable, size)
-            batch, index, wake = self._accumulator.add(
-                target, time.monotonic(), size, stamp, key, value, pairs
-            )
+            batch, index, wake = self._accumulator.add(target, monotonic(), size, stamp, key, value, pairs)
             if on_delivery is not None:
                 batch.callbacks.append((index, on_delivery))
             if wake:
@@ -220,8 +237,10 @@ class Producer:
     def flush(self, timeout: float | None = None) -> None:
         """`producer.flush()`: send everything now and wait until it is acknowledged.
 
-        Raises the first error of a record since the last flush, or KafkaError REQUEST_TIMED_OUT.
+        Raises the first error of a record since the last flush that no `result` or `on_delivery` has told, or
+        KafkaError REQUEST_TIMED_OUT.
         """
+        check_process(self._made)
         with self._changed:
             self._flushing += 1
             self._changed.notify_all()
@@ -231,20 +250,23 @@ class Producer:
             with self._changed:
                 self._flushing -= 1
         with self._changed:
-            failure, self._failure = self._failure, None
+            failure = self._failures.take() or self._stopped_by
         if failure is not None:
             raise failure
 
     def close(self, timeout: float | None = None) -> None:
         """`producer.close()`: flush, then end the thread and the connections."""
         try:
-            if not self._closing:
+            if not self._closing and not forked_since(self._made):
                 self.flush(timeout)
         finally:
             self.abandon()
 
     def abandon(self) -> None:
         """`producer.abandon()`: end at once; what is not acknowledged may or may not arrive."""
+        if forked_since(self._made):
+            return  # the records, the thread and the connections are the parent's
+        _open.discard(self)
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -257,26 +279,39 @@ class Producer:
     def _drop(self, error: BarnabasError) -> None:
         """Give up what has not left, and wait until the fate of what has left is known."""
         with self._changed:
-            given_up = self._accumulator.give_up_waiting()
-            for batch in given_up:
-                batch.error = error
+            given_up = self._accumulator.give_up(error)
             self._changed.notify_all()
         for batch in given_up:
-            _call_back(batch)
+            call_back(batch)
         self._wait_for(lambda: not self._accumulator.records, None)
         with self._changed:
-            self._failure = None
+            self._failures.take()
+
+    def _heard(self, batch: Batch, index: int) -> None:
+        with self._changed:
+            self._failures.heard(batch, index)
+
+    def _close_at_exit(self) -> None:
+        """The program ends without `close`: what waits is sent; what is not acknowledged then is told."""
+        if forked_since(self._made):
+            return
+        try:
+            self.close(EXIT_PATIENCE)
+        except BaseException as error:
+            left = self._accumulator.records
+            what = f"{left} records were not acknowledged" if left else "records were lost"
+            told_at_exit(f"{what} when the program ended: {error}\nnext: close() the producer, or use `with`")
 
     # -- choosing a partition --------------------------------------------------------------------
 
-    def _partitions_of(self, topic: str) -> tuple[int, list[int]]:
+    def _partitions_of(self, topic: str, partition: int | None) -> tuple[int, list[int]]:
         """How many partitions the topic has, and which of them have a leader."""
-        known = self._partitions.of(topic, time.monotonic())
+        known = self._partitions.of(topic, monotonic(), partition)
         if known is not None:
             return known
         with self._lookup_lock:
             info = self._lookup.topic(topic, refresh=topic in self._partitions, create=True)
-            return self._partitions.take(info, time.monotonic())
+            return self._partitions.take(info, monotonic())
 
     # -- waiting ---------------------------------------------------------------------------------
 
@@ -294,6 +329,7 @@ class Producer:
         if self._closing:
             raise BarnabasError("the producer is closed", next_step="make another Producer")
         if self._thread is None:
+            _open.add(self)
             self._thread = threading.Thread(target=self._run, name="barnabas-producer", daemon=True)
             self._thread.start()
 
@@ -311,6 +347,7 @@ class Producer:
         self._check_usable()
 
     def _wait_for(self, condition: Callable[[], bool], timeout: float | None) -> None:
+        check_process(self._made)
         with self._changed:
             if not self._changed.wait_for(lambda: condition() or self._ended, timeout):
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"not acknowledged within {timeout:g} s")
@@ -322,6 +359,17 @@ class Producer:
     # -- the thread ------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._send_batches()
+        except BaseException as error:  # whatever it was, nobody waits for a thread that has ended
+            with self._changed:
+                self._stopped_by = died("the producer's thread", error)
+                given_up = self._accumulator.give_up(self._stopped_by, under_way=True)
+                self._changed.notify_all()
+            for batch in given_up:
+                call_back(batch)
+
+    def _send_batches(self) -> None:
         while True:
             with self._changed:
                 batches = self._next_batches()
@@ -329,32 +377,46 @@ class Producer:
                     return
             answers = self._sender.transmit(batches)
             with self._changed:
-                now = time.monotonic()
+                now = monotonic()
                 finished = self._sender.dispatch.settle(answers, now, now - self._delivery_timeout)
                 for batch in finished:
                     if self._stop_at_error and self._stopped_by is None:
                         self._stopped_by = batch.error
-                    if batch.error is not None and not batch.callbacks and self._failure is None:
-                        self._failure = batch.error
+                    if batch.error is not None:
+                        self._failures.failed(batch)
                 self._changed.notify_all()
             for batch in finished:
-                _call_back(batch)
+                call_back(batch)
 
     def _next_batches(self) -> list[Batch] | None:
         """Wait for batches to send; None when the producer is closed.  Called with the lock held."""
         while not self._ended:
-            ready, look_again = self._accumulator.take_ready(time.monotonic(), flushing=self._flushing > 0)
+            ready, look_again = self._accumulator.take_ready(monotonic(), flushing=self._flushing > 0)
             if ready:
                 return ready
-            self._changed.wait(None if look_again is None else max(look_again - time.monotonic(), 0.0))
+            self._changed.wait(None if look_again is None else max(look_again - monotonic(), 0.0))
         return None
 
 
-def _call_back(batch: Batch) -> None:
+def call_back(batch: Batch) -> None:
+    """Tell the callbacks of a batch where their records are, or the error; an error of theirs is only shown."""
     for index, callback in batch.callbacks:
         result: Any
         try:
             result = outcome(batch, index)
         except BarnabasError as error:
             result = error
-        callback(result)
+        try:
+            callback(result)
+        except Exception as error:
+            callback_failed(error)
+
+
+_open: weakref.WeakSet[Producer] = weakref.WeakSet()
+"""Those whose thread runs."""
+
+
+@atexit.register
+def _close_all() -> None:
+    for producer in list(_open):
+        producer._close_at_exit()

@@ -52,6 +52,27 @@ __all__ = ["Admin"]
 Kind = Literal["topic", "broker", "broker-logger", "group", "client-metrics"]
 KINDS: Mapping[str, int] = {"topic": 2, "broker": 4, "broker-logger": 8, "client-metrics": 16, "group": 32}
 
+
+def _kind_number(kind: str) -> int:
+    """The number of a kind of resource; ValueError for a word that names none."""
+    if kind not in KINDS:
+        raise ValueError(f"what has settings is one of {', '.join(KINDS)}, not {kind!r:.60}")
+    return KINDS[kind]
+
+
+def _setting(name: str, value: object) -> str:
+    """The text of a setting's value: numbers and booleans are written as Kafka reads them."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    raise TypeError(
+        f"the value of {name} is a str, a number or a bool, not {type(value).__name__}; see `reset`"
+    )
+
+
 _ADVICE = {
     ErrorCode.TOPIC_ALREADY_EXISTS: "choose another name, or delete the topic first",
     ErrorCode.INVALID_REPLICATION_FACTOR: "ask for at most as many replicas as there are brokers",
@@ -113,7 +134,7 @@ class Admin(DelegatedMethods):
             name=name,
             num_partitions=partitions,
             replication_factor=replication,
-            configs=[CreatableTopicConfig(name=n, value=v) for n, v in (configs or {}).items()],
+            configs=[CreatableTopicConfig(name=n, value=_setting(n, v)) for n, v in (configs or {}).items()],
         )
         response = self._to_controller(
             CreateTopicsRequest(topics=[topic], timeout_ms=self._timeout_ms, validate_only=validate_only)
@@ -171,7 +192,7 @@ class Admin(DelegatedMethods):
     def configs(self, kind: Kind, name: str, *, docs: bool = False) -> list[SettingValue]:
         """`admin.configs("topic", "orders")` -> every setting with its value and where that comes from."""
         resource = DescribeConfigsResource(
-            resource_type=KINDS[kind], resource_name=name, configuration_keys=None
+            resource_type=_kind_number(kind), resource_name=name, configuration_keys=None
         )
         request = DescribeConfigsRequest(resources=[resource], include_documentation=docs)
         response = self._to_resource(kind, name, request)
@@ -203,14 +224,14 @@ class Admin(DelegatedMethods):
         `reset` names settings that go back to their default.
         """
         alterations = [
-            IncrementalAlterConfigsRequestAlterableConfig(name=n, config_operation=0, value=v)
+            IncrementalAlterConfigsRequestAlterableConfig(name=n, config_operation=0, value=_setting(n, v))
             for n, v in (change or {}).items()
         ] + [
             IncrementalAlterConfigsRequestAlterableConfig(name=n, config_operation=1, value=None)
             for n in reset
         ]
         resource = IncrementalAlterConfigsRequestAlterConfigsResource(
-            resource_type=KINDS[kind], resource_name=name, configs=alterations
+            resource_type=_kind_number(kind), resource_name=name, configs=alterations
         )
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
         what = f"settings of {kind} {name}"

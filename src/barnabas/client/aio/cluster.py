@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
-from barnabas.client.aio.connection import AsyncConnection
+from barnabas.client.aio.connection import AsyncConnection, unless_out
 from barnabas.client.connection import ConnectionFailed
 from barnabas.client.coordinators import coordinator_request, found_coordinator
 from barnabas.client.metadata import (
+    METADATA_AGE,
     Broker,
     Metadata,
     Retrying,
@@ -25,7 +27,8 @@ from barnabas.client.metadata import (
     parse_bootstrap,
 )
 from barnabas.client.security.options import Security, SecurityOptions
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.client.waits.silence import CONNECT_S, SILENCE, WITNESS_S, counted_out, dial_limits
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import NodeId
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.groups import FindCoordinatorRequest
@@ -39,6 +42,7 @@ class AsyncCluster:
     """`async with AsyncCluster("127.0.0.1:9092") as cluster: await cluster.topic("t")`.
 
     `timeout` (seconds) bounds every call with all its repetitions.  `security`: options by Kafka's names.
+    `metadata_max_age`: seconds after which a topic is asked for anew even when nothing failed.
     """
 
     def __init__(
@@ -48,13 +52,15 @@ class AsyncCluster:
         client_id: str = "barnabas",
         timeout: float = 30.0,
         security: SecurityOptions = None,
+        metadata_max_age: float = METADATA_AGE,
     ) -> None:
-        self.metadata = Metadata(parse_bootstrap(bootstrap))
+        self.metadata = Metadata(parse_bootstrap(bootstrap), metadata_max_age)
         self.client_id = client_id
         self.timeout = timeout
         self.security = Security.parse(security)
         self._connections: dict[tuple[str, int], AsyncConnection] = {}
         self._dialling: dict[tuple[str, int], asyncio.Lock] = {}
+        self._looking: dict[tuple[str, int], asyncio.Task[bool]] = {}
 
     def __repr__(self) -> str:
         return f"<AsyncCluster {self.metadata!r}>"
@@ -69,6 +75,9 @@ class AsyncCluster:
 
     async def close(self) -> None:
         """`await cluster.close()`: close all connections."""
+        for look in self._looking.values():
+            look.cancel()
+        await asyncio.gather(*self._looking.values(), return_exceptions=True)
         connections, self._connections = self._connections, {}
         for connection in connections.values():
             await connection.close()
@@ -98,6 +107,15 @@ class AsyncCluster:
         response = await self.ask(metadata_request(names, create=create))
         return self.metadata.take(response, names, self._now())
 
+    async def find(self, names: Iterable[str]) -> dict[str, TopicInfo]:
+        """`await cluster.find(["t", "u"])` -> those of them that there are, asked for now, in one request.
+
+        Raises the KafkaError of the first that has another error than UNKNOWN_TOPIC_OR_PARTITION.
+        """
+        wanted = sorted(set(names))
+        response = await self.ask(metadata_request(wanted, create=False))
+        return self.metadata.take(response, wanted, self._now(), missing_ok=True)
+
     async def leader(self, topic: str, partition: int) -> Broker:
         """`await cluster.leader("t", 0)` -> its leader; KafkaError LEADER_NOT_AVAILABLE when there is none."""
         return self.metadata.leader(await self.topic(topic), partition)
@@ -119,37 +137,76 @@ class AsyncCluster:
         for connection in self._connections.values():
             if not connection.closed:
                 return connection
-        failures: list[ConnectionFailed] = []
-        for address in self.metadata.addresses():
-            try:
-                return await self._connect(address)
-            except ConnectionFailed as error:
-                failures.append(error)
-        raise nobody_reached(failures)
+        addresses = self.metadata.addresses()
+        failures: dict[tuple[str, int], ConnectionFailed] = {}
+        for limit in dial_limits(len(addresses), min(CONNECT_S, self.timeout)):
+            for address in addresses:
+                if address in failures and not failures[address].silent:
+                    continue
+                try:
+                    return await self._connect(address, limit)
+                except ConnectionFailed as error:
+                    failures[address] = error
+        raise nobody_reached(list(failures.values()))
 
     async def coordinator(self, key: str, *, transaction: bool = False) -> AsyncConnection:
         """`await cluster.coordinator("g")` -> the connection to the broker that coordinates the group."""
         connection = await self.any()
         version = connection.version_of(FindCoordinatorRequest)
         response = await connection.request(coordinator_request(key, transaction, version), version)
-        found = found_coordinator(response, version)
-        self.metadata.brokers.setdefault(found.id, found)
+        found = found_coordinator(response, version, key, transaction=transaction)
+        self.metadata.meet(found)
         return await self.connection(found.id)
 
-    async def _connect(self, address: tuple[str, int]) -> AsyncConnection:
+    async def _connect(self, address: tuple[str, int], limit: float = CONNECT_S) -> AsyncConnection:
         async with self._dialling.setdefault(address, asyncio.Lock()):
             connection = self._connections.get(address)
             if connection is None or connection.closed:
-                host, port = address
-                connection = self._connections[address] = await AsyncConnection.connect(
+                is_out = partial(self._is_out, address)
+                dialled = asyncio.ensure_future(
+                    AsyncConnection.connect(
+                        *address,
+                        client_id=self.client_id,
+                        timeout=self.timeout,
+                        connect_timeout=min(limit, self.timeout),
+                        security=self.security,
+                        is_out=is_out,
+                    )
+                )
+                try:
+                    if not await unless_out(dialled, is_out):
+                        raise counted_out("{}:{}".format(*address))
+                    connection = self._connections[address] = await dialled
+                finally:
+                    dialled.cancel()
+            return connection
+
+    async def _is_out(self, address: tuple[str, int]) -> bool:
+        """Whether another broker says that the silent one there is out; who asks at the same time asks once."""
+        look = self._looking.get(address)
+        if look is None:
+            look = self._looking[address] = asyncio.create_task(self._look_into(address))
+            look.add_done_callback(lambda _: self._looking.pop(address, None))
+        return await asyncio.shield(look)
+
+    async def _look_into(self, address: tuple[str, int]) -> bool:
+        until = self._now() + SILENCE
+        for host, port in self.metadata.witnesses(*address):
+            if self._now() >= until:
+                break
+            try:
+                async with await AsyncConnection.connect(
                     host,
                     port,
                     client_id=self.client_id,
-                    timeout=self.timeout,
-                    connect_timeout=min(10.0, self.timeout),
+                    connect_timeout=WITNESS_S,
                     security=self.security,
-                )
-            return connection
+                ) as witness:
+                    request = metadata_request([], create=False)
+                    return self.metadata.is_out(*address, await witness.request(request, None, WITNESS_S))
+            except BarnabasError:
+                continue
+        return False
 
     # -- asking again ----------------------------------------------------------------------------
 

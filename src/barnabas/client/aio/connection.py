@@ -9,7 +9,7 @@ Callers may ask at the same time; their requests go out one after the other with
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from types import TracebackType
 from typing import Any, cast
@@ -24,11 +24,17 @@ from barnabas.client.connection import (
     Sent,
 )
 from barnabas.client.security.options import PLAINTEXT, Security, why_ended
+from barnabas.client.waits.forks import check_process, forks
+from barnabas.client.waits.silence import counted_out, patience
 from barnabas.errors import BarnabasError, WireError
 from barnabas.wire.codec.message import Message
 from barnabas.wire.frame import HEAP, FrameMemory
 
-__all__ = ["AsyncConnection"]
+__all__ = ["AsyncConnection", "IsOut", "unless_out"]
+
+_CLOSING_S = 1.0
+IsOut = Callable[[], Awaitable[bool]]
+"""Whether another broker says that this one, which is silent, is out."""
 
 
 class AsyncConnection(asyncio.BufferedProtocol):
@@ -43,9 +49,12 @@ class AsyncConnection(asyncio.BufferedProtocol):
         max_frame: int,
         memory: FrameMemory = HEAP,
         security: Security = PLAINTEXT,
+        is_out: IsOut | None = None,
     ) -> None:
         self.address = address
         self.timeout = timeout
+        self._is_out = is_out
+        self._made = forks()
         self._core = Connection(client_id, max_frame, memory)
         self._transport: asyncio.Transport | None = None
         self._answers: dict[int, Callable[[Response | BarnabasError], None]] = {}
@@ -80,10 +89,12 @@ class AsyncConnection(asyncio.BufferedProtocol):
         max_frame: int = DEFAULT_MAX_FRAME,
         memory: FrameMemory = HEAP,
         security: Security = PLAINTEXT,
+        is_out: IsOut | None = None,
     ) -> AsyncConnection:
         """`await AsyncConnection.connect("127.0.0.1", 9092)`: connect and agree on versions.
 
-        `memory` is where large answers are received, whose records last as long as it says.  Raises
+        `memory` is where large answers are received, whose records last as long as it says.  `is_out` is asked
+        again and again while a request has no answer; once it says yes, the connection is closed.  Raises
         ConnectionFailed, and AuthenticationFailed where `security` asks for TLS or a login.
         """
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -99,6 +110,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
                         max_frame=max_frame,
                         memory=memory,
                         security=security,
+                        is_out=is_out,
                     ),
                     host,
                     port,
@@ -120,6 +132,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
                 f"no answer from {address} in {connect_timeout:g} s",
                 address=address,
                 next_step="check that host and port are right and no firewall drops the packets",
+                silent=True,
             ) from error
         except OSError as error:
             if security.tls is not None and not isinstance(error, ConnectionRefusedError):
@@ -163,16 +176,20 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
         Raises RequestTimedOut after `timeout` seconds (the connection is closed then), ConnectionFailed.
         """
-        if self.closed:
-            raise ConnectionFailed(f"the connection to {self.address} is closed", address=self.address)
-        if self._writable is not None:
-            await asyncio.shield(self._writable)
+        check_process(self._made)
+        self._check_open()
         limit = self.timeout if timeout is None else timeout
         if self._renewing is not None or self._renew_at != float("inf"):
             await self._renewed(limit)
         try:
             async with asyncio.timeout(limit):
-                return (await self._expect(self._core.send(message, version))).message
+                if self._writable is not None:
+                    await self._unless_out(asyncio.shield(self._writable))
+                    self._check_open()
+                answer = self._expect(self._core.send(message, version))
+                if self._is_out is not None:
+                    await self._unless_out(answer)
+                return (await answer).message
         except TimeoutError as error:
             failure = RequestTimedOut(
                 f"{self.address} did not answer in {limit:g} s",
@@ -182,14 +199,22 @@ class AsyncConnection(asyncio.BufferedProtocol):
             self._fail(failure)
             raise failure from error
 
+    def _check_open(self) -> None:
+        if self._transport is None or self._transport.is_closing():
+            raise ConnectionFailed(f"the connection to {self.address} is closed", address=self.address)
+
+    async def _unless_out(self, awaited: asyncio.Future[Any]) -> None:
+        """Wait for it; once the broker is counted out, fail the connection, and with it what is awaited."""
+        if not await unless_out(awaited, self._is_out):
+            self._fail(counted_out(self.address))
+
     def ask(self, message: Message, on_answer: Callable[[Response | BarnabasError], None]) -> None:
         """`connection.ask(message, call)`: have `call` called with the answer, or with what ended the connection.
 
         For callers with one request after the other who keep the time themselves.  Where the session is nearly
         over, a login goes first.  Raises ConnectionFailed, KafkaError.
         """
-        if self._transport is None or self._transport.is_closing():
-            raise ConnectionFailed(f"the connection to {self.address} is closed", address=self.address)
+        self._check_open()
         if self._renew_at != float("inf") and (renewing := self._login_under_way()) is not None:
             renewing.add_done_callback(lambda _: self._ask_after_login(message, on_answer))
             return
@@ -222,8 +247,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
         Not where it `logs_in_again`.  Raises ConnectionFailed.
         """
-        if self._transport is None or self._transport.is_closing():
-            raise ConnectionFailed(f"the connection to {self.address} is closed", address=self.address)
+        self._check_open()
         self._write(self._core.send_frame(frame, request, version, read), on_answer)
 
     def _ask_after_login(
@@ -234,8 +258,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
             if renewing is not None and renewing.done():
                 self._renewing = None
                 renewing.result()
-            if self.closed:
-                raise ConnectionFailed(f"the connection to {self.address} is closed", address=self.address)
+            self._check_open()
             self._write(self._core.send(message), on_answer)
         except BarnabasError as error:
             on_answer(error)
@@ -245,7 +268,9 @@ class AsyncConnection(asyncio.BufferedProtocol):
     async def close(self) -> None:
         """`await connection.close()`: close the socket; requests under way fail."""
         self._fail(ConnectionFailed(f"the connection to {self.address} was closed", address=self.address))
-        await asyncio.shield(self._closed)
+        done, _ = await asyncio.wait([self._closed], timeout=_CLOSING_S)
+        if not done and self._transport is not None:
+            self._transport.abort()
 
     def abort(self) -> None:
         """`connection.abort()`: close without waiting for the end; requests under way fail."""
@@ -303,7 +328,11 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     def _fail(self, error: BarnabasError) -> None:
         if self._transport is not None:
-            self._transport.close()
+            if self._writable is not None or isinstance(error, RequestTimedOut):
+                self._transport.abort()  # a silent broker takes nothing more: to wait for that would have no end
+            else:
+                self._transport.close()
+        self.resume_writing()
         waiting, self._answers = self._answers, {}
         for on_answer in waiting.values():
             on_answer(error)
@@ -354,6 +383,18 @@ class AsyncConnection(asyncio.BufferedProtocol):
         if self._writable is not None:
             self._writable.set_result(None)
             self._writable = None
+
+
+async def unless_out(awaited: asyncio.Future[Any], is_out: IsOut | None) -> bool:
+    """`await unless_out(answer, is_out)` -> True once it is done, False once another broker counts it out."""
+    looks = 0
+    while True:
+        done, _ = await asyncio.wait([awaited], timeout=None if is_out is None else patience(looks))
+        if done or is_out is None:
+            return True
+        looks += 1
+        if await is_out():
+            return awaited.done()
 
 
 def _tls(security: Security, host: str) -> dict[str, Any]:

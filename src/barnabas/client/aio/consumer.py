@@ -11,6 +11,7 @@ import contextlib
 import inspect
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any
 from uuid import uuid4
@@ -21,7 +22,10 @@ from barnabas.client.aio.membership import AsyncMembership, AsyncReader
 from barnabas.client.consumer import COMMIT_INTERVAL, Message
 from barnabas.client.fetched import Fetched
 from barnabas.client.group_options import GroupOptions, Listener, make_member
+from barnabas.client.metadata import METADATA_AGE
 from barnabas.client.offsets import (
+    EARLIEST,
+    LATEST,
     READ_COMMITTED,
     READ_UNCOMMITTED,
     OffsetAt,
@@ -33,6 +37,8 @@ from barnabas.client.offsets import (
 )
 from barnabas.client.producing.transaction_machine import GroupMember
 from barnabas.client.security.options import SecurityOptions
+from barnabas.client.waits.forks import check_process, forked_since, forks
+from barnabas.client.waits.poll_interval import MAX_POLL_INTERVAL, PollInterval
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import NodeId, Offset, TopicPartition, Uuid
 
@@ -49,8 +55,8 @@ class AsyncConsumer:
     "read_committed" hides open and aborted transactions.  auto_commit: with a group, commit by itself.  idle:
     iteration ends after so many seconds without a record (None: never).  One task at a time.
 
-    group_protocol, pattern, assignor, instance_id, on_assigned, on_revoked, on_lost: as with `barnabas.Consumer`;
-    the last three may be coroutine functions.
+    group_protocol, pattern, assignor, instance_id, max_poll_interval, rebalance_timeout, metadata_max_age,
+    on_assigned, on_revoked, on_lost: as with `barnabas.Consumer`; the last three may be coroutine functions.
     """
 
     def __init__(
@@ -60,7 +66,7 @@ class AsyncConsumer:
         group: str | None = None,
         auto_commit: bool = True,
         session_timeout: float = 45.0,
-        rebalance_timeout: float = 60.0,
+        rebalance_timeout: float | None = None,
         security: SecurityOptions = None,
         start: str = "latest",
         isolation: str = READ_UNCOMMITTED,
@@ -74,25 +80,35 @@ class AsyncConsumer:
         on_assigned: Callable[[list[TopicPartition]], Awaitable[None] | None] | None = None,
         on_revoked: Callable[[list[TopicPartition]], Awaitable[None] | None] | None = None,
         on_lost: Callable[[list[TopicPartition]], Awaitable[None] | None] | None = None,
+        max_poll_interval: float = MAX_POLL_INTERVAL,
+        metadata_max_age: float = METADATA_AGE,
     ) -> None:
         self.start = checked_start(start)
         self.topics = topics
         self.idle = idle
         self._level = isolation_level(isolation)
-        self._cluster = AsyncCluster(bootstrap, client_id=client_id, timeout=timeout, security=security)
+        view = partial(
+            AsyncCluster, bootstrap, client_id=client_id, timeout=timeout, metadata_max_age=metadata_max_age
+        )
+        self._cluster = view(security=security)
         self._fetcher = AsyncFetcher(self._cluster, isolation=self._level)
         self._member: AsyncMembership | None = None
         options = GroupOptions(
-            group_protocol, pattern, assignor, instance_id, session_timeout, rebalance_timeout
+            group_protocol,
+            pattern,
+            assignor,
+            instance_id,
+            session_timeout,
+            rebalance_timeout,
+            max_poll_interval,
         )
         member = make_member(group, topics, options, Uuid(uuid4().bytes))
         if member is not None:
             self._member = AsyncMembership(
-                AsyncCluster(
-                    bootstrap, client_id=client_id, timeout=timeout, security=self._cluster.security
-                ),
+                view(security=self._cluster.security),
                 member,
                 stable=isolation == READ_COMMITTED,
+                interval=PollInterval(max_poll_interval),
             )
         self._listener = Listener(on_assigned, on_revoked, on_lost)
         self._rebalancing = False
@@ -104,6 +120,10 @@ class AsyncConsumer:
         """The last record fetched, and the offset after the markers and aborted batches behind it."""
         self._ready: deque[Message] = deque()
         self._assigned = False
+        self._growing: set[TopicPartition] | None = None
+        """All partitions of its topics that are known, where it reads all of them."""
+        self._growth_due = 0.0
+        self._made = forks()
         self._commit_due = 0.0
         self._closed = False
 
@@ -177,8 +197,10 @@ class AsyncConsumer:
             while self._ready:
                 yield self._hand_out()
                 last = loop.time()
-                if self._member is not None and self._member.must_join:
-                    break
+                if self._member is not None:
+                    self._member.polled()
+                    if self._member.must_join:
+                        break
             if self.idle is not None and loop.time() - last >= self.idle:
                 return
             if not self._ready:
@@ -227,6 +249,7 @@ class AsyncConsumer:
 
     async def _look_at_group(self) -> None:
         """Take the partitions where needed; follow the group; commit when it is time."""
+        check_process(self._made)
         member = self._member
         if self._closed:
             raise BarnabasError("the consumer is closed", next_step="make another Consumer")
@@ -235,8 +258,13 @@ class AsyncConsumer:
         if member is None:
             if not self._assigned:
                 infos = [await self._cluster.topic(topic) for topic in self.topics]
-                await self._take(TopicPartition(info.name, p) for info in infos for p in info.partitions)
-        elif member.must_join:
+                everything = {TopicPartition(info.name, p) for info in infos for p in info.partitions}
+                await self._take(everything)
+                self._growing, self._growth_due = everything, self._next_growth()
+            await self._look_for_growth()
+            return
+        member.polled()
+        if member.must_join:
             self._rebalancing = True
             try:
                 await member.rebalance(AsyncReader(self._release, self._acquire))
@@ -245,8 +273,23 @@ class AsyncConsumer:
         elif self._auto_commit and asyncio.get_running_loop().time() >= self._commit_due:
             await self._commit_quietly()
 
+    def _next_growth(self) -> float:
+        return asyncio.get_running_loop().time() + self._cluster.metadata.max_age
+
+    async def _look_for_growth(self) -> None:
+        """Read partitions that were added to the topics, from their beginning: the reader was there first."""
+        if self._growing is None or asyncio.get_running_loop().time() < self._growth_due:
+            return
+        self._growth_due = self._next_growth()
+        with contextlib.suppress(BarnabasError):  # the next look may succeed
+            infos = (await self._cluster.find(self.topics)).values()
+            new = {TopicPartition(info.name, p) for info in infos for p in info.partitions} - self._growing
+            await self._read(sorted(new), EARLIEST)
+            self._growing |= new
+
     async def _take(self, partitions: Iterable[TopicPartition]) -> None:
         await self._fetcher.close()
+        self._growing = None
         self._forget(list(self._positions))
         await self._read(list(partitions))
 
@@ -272,10 +315,10 @@ class AsyncConsumer:
             self._passed.pop(target, None)
         self._ready = deque(m for m in self._ready if TopicPartition(m.topic, m.partition) not in gone)
 
-    async def _read(self, targets: list[TopicPartition]) -> None:
+    async def _read(self, targets: list[TopicPartition], start: str = "") -> None:
         points = await self._member.committed(targets) if self._member is not None and targets else {}
         if missing := [target for target in targets if target not in points]:
-            where = "earliest" if self.start == "earliest" else "latest"
+            where = EARLIEST if (start or self.start) == EARLIEST else LATEST
             found = await self._offsets_at(missing, where)
             points |= {target: found[target].offset for target in missing}
         self._positions.update(points)
@@ -347,6 +390,9 @@ class AsyncConsumer:
     async def close(self, *, commit: bool = True) -> None:
         """`await consumer.close()`: commit (with auto_commit), leave the group, close the connections."""
         if self._closed:
+            return
+        if forked_since(self._made):
+            self._closed = True  # the membership and the connections are the parent's
             return
         self._rebalancing = True  # it leaves
         await self._fetcher.close()

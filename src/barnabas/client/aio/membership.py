@@ -18,6 +18,9 @@ from barnabas.client.group_offsets import (
     read_committed_offsets,
 )
 from barnabas.client.group_options import GroupMachine, may_pass
+from barnabas.client.waits.background import as_ours
+from barnabas.client.waits.clock import monotonic
+from barnabas.client.waits.poll_interval import PollInterval
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Offset, TopicId, TopicPartition
 from barnabas.wire.codec.message import Message
@@ -50,10 +53,19 @@ class AsyncMembership:
     open transaction may change are waited for.
     """
 
-    def __init__(self, cluster: AsyncCluster, member: GroupMachine, *, stable: bool = False) -> None:
+    def __init__(
+        self,
+        cluster: AsyncCluster,
+        member: GroupMachine,
+        *,
+        stable: bool = False,
+        interval: PollInterval | None = None,
+    ) -> None:
         self.cluster = cluster
         self.member = member
         self.stable = stable
+        self.interval = interval or PollInterval()
+        self._count_due = monotonic() + cluster.metadata.max_age
         self.failure: BarnabasError | None = None
         self._coordinator: AsyncConnection | None = None
         self._beating = asyncio.Lock()
@@ -67,6 +79,10 @@ class AsyncMembership:
         """Whether the partitions are (or may be) others now: `rebalance`."""
         return self.member.must_join
 
+    def polled(self) -> None:
+        """`membership.polled()`: the application asks for records."""
+        self.interval.polled(monotonic())
+
     async def rebalance(self, reader: AsyncReader) -> None:
         """`await membership.rebalance(reader)`: the reader reads what the group has given to this member.
 
@@ -78,6 +94,7 @@ class AsyncMembership:
             await reader.release(None, lost=member.lost)
             self._raise_failure()
             partitions = await self._join(member)
+            self._start_heartbeats()
             try:
                 await reader.acquire(partitions)
             except BaseException:
@@ -85,6 +102,9 @@ class AsyncMembership:
                 raise
         else:
             await self._reconcile(member, reader)
+        self.polled()
+
+    def _start_heartbeats(self) -> None:
         if self._task is None:
             self._task = asyncio.create_task(self._send_heartbeats(), name="barnabas-heartbeat")
 
@@ -103,6 +123,8 @@ class AsyncMembership:
         if not member.generation:
             async with self._beating:
                 await self._with_coordinator(lambda c: self._beat(c, joins=True))
+                self.polled()
+        self._start_heartbeats()
         if member.names_missing:
             member.learn_names(await self._names(member.subscription))
         change = member.change()
@@ -124,7 +146,9 @@ class AsyncMembership:
     async def _join(self, member: ClassicMember) -> list[TopicPartition]:
         while True:
             try:
-                return await self._with_coordinator(lambda c: self._join_once(member, c))
+                partitions = await self._with_coordinator(lambda c: self._join_once(member, c))
+                self.polled()
+                return partitions
             except KafkaError as error:
                 member.join_failed(error)
 
@@ -150,10 +174,31 @@ class AsyncMembership:
         while True:
             await asyncio.sleep(self.member.heartbeat_interval)
             try:
-                await self.heartbeat()
-            except BarnabasError as error:
-                self.failure = error
+                await self._stay()
+            except Exception as error:
+                self.failure = as_ours("the heartbeat of the group's member", error)
                 self.member.fence()
+
+    async def _stay(self) -> None:
+        """What keeps this member in the group; once its application has worked for too long, it leaves."""
+        if self.member.joined_in and self.interval.is_over(monotonic()):
+            self.interval.tell(self.member.group)
+            await self._say_goodbye()
+            self.member.fence()
+        else:
+            await self.heartbeat()
+            await self._count_partitions()
+
+    async def _count_partitions(self) -> None:
+        """Look from time to time whether topics of a classic group have grown or are new."""
+        member = self.member
+        if monotonic() < self._count_due or not isinstance(member, ClassicMember):
+            return
+        self._count_due = monotonic() + self.cluster.metadata.max_age
+        if topics := member.counted_topics:
+            with contextlib.suppress(BarnabasError):  # the next look may succeed
+                found = await self.cluster.find(topics)
+                member.counted({name: len(info.partitions) for name, info in found.items()})
 
     async def heartbeat(self) -> None:
         """`await membership.heartbeat()`: tell that this member is alive; learn whether the group rebalances."""
@@ -181,13 +226,14 @@ class AsyncMembership:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         if self.member.generation >= 0:
-            try:
-                coordinator = await self.cluster.coordinator(self.member.group)
-                request = self.member.leave_request(coordinator.version_of(self.member.LEAVES_WITH))
-                if request is not None:
-                    await coordinator.request(request, timeout=5.0)
-            except BarnabasError:
-                pass  # the session's end will do it
+            await self._say_goodbye()
+
+    async def _say_goodbye(self) -> None:
+        with contextlib.suppress(BarnabasError):  # the session's end will do it
+            coordinator = await self.cluster.coordinator(self.member.group)
+            request = self.member.leave_request(coordinator.version_of(self.member.LEAVES_WITH))
+            if request is not None:
+                await coordinator.request(request, timeout=5.0)
 
     async def commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         """`await membership.commit({TopicPartition("t", 0): 42})`: the next record to read is 42.

@@ -9,18 +9,22 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from types import TracebackType
 
 from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.aio.connection import AsyncConnection, settle
 from barnabas.client.aio.transactions import AsyncTransactions
-from barnabas.client.producer import Delivered, outcome
-from barnabas.client.producing.batching import RECORD_OVERHEAD, Accumulator, AccumulatorStatistics, Batch
+from barnabas.client.metadata import METADATA_AGE
+from barnabas.client.producer import Delivered, call_back
+from barnabas.client.producing.batching import Accumulator, AccumulatorStatistics, Batch
 from barnabas.client.producing.dispatch import Dispatch, Outcome, codec_of, requests_of
+from barnabas.client.producing.outgoing import Headers, outgoing
 from barnabas.client.producing.placement import Partitions, Placement
 from barnabas.client.security.options import SecurityOptions
+from barnabas.client.waits.background import died
+from barnabas.client.waits.forks import check_process, forked_since, forks
 from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
 from barnabas.wire.schemas.produce import ProduceRequest
@@ -34,7 +38,8 @@ class AsyncProducer:
     Records are acknowledged by all in-sync replicas, and repeated without doubles.  compression: None, "gzip",
     "snappy", "lz4" or "zstd".  linger: seconds a batch waits for company.  batch_size: bytes of a batch before
     compression.  buffer: bytes held back at most; `send` waits when there are more.  delivery_timeout: seconds
-    after which a record is given up.  transactions: what `TransactionalProducer` works with.
+    after which a record is given up.  transactions: what `TransactionalProducer` works with.  metadata_max_age:
+    seconds after which new partitions of a topic are seen at the latest.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class AsyncProducer:
         delivery_timeout: float = 120.0,
         security: SecurityOptions = None,
         transactions: AsyncTransactions | None = None,
+        metadata_max_age: float = METADATA_AGE,
     ) -> None:
         self._cluster = AsyncCluster(
             bootstrap,
@@ -71,7 +77,7 @@ class AsyncProducer:
         )
         self._transactions = transactions
         self._placement = Placement(self._accumulator, random.randrange)
-        self._partitions = Partitions()
+        self._partitions = Partitions(metadata_max_age)
         self._changed = asyncio.Condition()
         self._woken = asyncio.Event()
         self._identifying = asyncio.Lock()
@@ -79,6 +85,8 @@ class AsyncProducer:
         self._deliveries: set[asyncio.Task[None]] = set()
         self._flushing = 0
         self._closed = False
+        self._stopped_by: BarnabasError | None = None
+        self._made = forks()
 
     def __repr__(self) -> str:
         return f"<AsyncProducer {self._accumulator!r}{' closed' if self._closed else ''}>"
@@ -102,32 +110,31 @@ class AsyncProducer:
         key: bytes | str | None = None,
         *,
         partition: int | None = None,
-        headers: Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]] = (),
+        headers: Headers = (),
         timestamp: int | None = None,
     ) -> asyncio.Future[Delivered]:
         """`delivery = await producer.send("topic", b"value")`; later `await delivery` -> where the record is.
 
         Returns when the record is in a batch.  Strings are sent as UTF-8.  `partition` None: by the key as Kafka's
         clients do, or, without a key, where it makes the largest batches.  `timestamp` in ms since 1970 (now).
-        Raises KafkaError when the topic is not there and cannot be made, ConnectionFailed.
+        Raises TypeError or ValueError for what no record can hold, KafkaError when the topic is not there and
+        cannot be made, ConnectionFailed.
         """
-        value = value.encode() if isinstance(value, str) else value
-        key = key.encode() if isinstance(key, str) else key
-        pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers)
-        size = RECORD_OVERHEAD + len(value or b"") + len(key or b"")
-        size += sum(len(name) + len(content or b"") + 4 for name, content in pairs)
+        value, key, pairs, partition, stamp, size = outgoing(topic, value, key, partition, headers, timestamp)
         self._check_usable()
-        count, usable = await self._partitions_of(topic)
+        count, usable = await self._partitions_of(topic, partition)
         await self._wait_for_room(size)
         self._check_usable()
         target = self._placement.target(topic, partition, key, count, usable, size)
-        stamp = time.time_ns() // 1_000_000 if timestamp is None else timestamp
+        if stamp is None:
+            stamp = time.time_ns() // 1_000_000
         loop = asyncio.get_running_loop()
         batch, index, _ = self._accumulator.add(target, loop.time(), size, stamp, key, value, pairs)
         delivery: asyncio.Future[Delivered] = loop.create_future()
         batch.callbacks.append((index, partial(settle, delivery)))
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="barnabas-producer")
+            self._task.add_done_callback(self._hear_of_end)
         self._woken.set()
         return delivery
 
@@ -140,9 +147,13 @@ class AsyncProducer:
                 await self._changed.wait_for(lambda: not self._accumulator.records or self._closed)
         finally:
             self._flushing -= 1
+        if self._stopped_by is not None:
+            raise self._stopped_by
 
     async def close(self, *, flush: bool = True) -> None:
         """`await producer.close()`: flush, then close the connections; what was not sent is given up."""
+        if forked_since(self._made):
+            return  # the records and the connections are the parent's
         if flush and not self._closed:
             await self.flush()
         self._closed = True
@@ -150,34 +161,60 @@ class AsyncProducer:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        error = BarnabasError("the producer was closed before the record was acknowledged")
-        for queue in self._accumulator.queues.values():
-            for batch in queue.batches:
-                _call_back(batch, error)
+        self._give_up(BarnabasError("the producer was closed before the record was acknowledged"))
         async with self._changed:
             self._changed.notify_all()
         await self._cluster.close()
 
     async def _drop(self, error: BarnabasError) -> None:
         """Give up what has not left, and wait until the fate of what has left is known."""
-        for batch in self._accumulator.give_up_waiting():
-            _call_back(batch, error)
+        for batch in self._accumulator.give_up(error):
+            call_back(batch)
         async with self._changed:
             self._changed.notify_all()  # who waits for room
         await self.flush()
 
+    def _give_up(self, error: BarnabasError) -> None:
+        for batch in self._accumulator.give_up(error, under_way=True):
+            call_back(batch)
+
+    def _hear_of_end(self, task: asyncio.Task[None]) -> None:
+        """A task that sends has ended: where nobody has closed the producer, all that waits for it hears why."""
+        if self._closed or self._stopped_by is not None:
+            return
+        ended = asyncio.CancelledError("its event loop has ended") if task.cancelled() else task.exception()
+        if ended is None:
+            return
+        self._stopped_by = died("the producer's task", ended)
+        lost = self._accumulator.records
+        self._give_up(self._stopped_by)
+        self._woken.set()
+        loop = task.get_loop()
+        if lost:
+            message = f"barnabas: {lost} records were not acknowledged: {self._stopped_by}"
+            loop.call_exception_handler({"message": message, "task": task})
+        if not loop.is_closed():
+            self._telling = loop.create_task(self._tell())
+
+    async def _tell(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
     # -- choosing a partition --------------------------------------------------------------------
 
-    async def _partitions_of(self, topic: str) -> tuple[int, list[int]]:
+    async def _partitions_of(self, topic: str, partition: int | None) -> tuple[int, list[int]]:
         """How many partitions the topic has, and which of them have a leader."""
         now = asyncio.get_running_loop().time()
-        known = self._partitions.of(topic, now)
+        known = self._partitions.of(topic, now, partition)
         if known is not None:
             return known
         info = await self._cluster.topic(topic, refresh=topic in self._partitions, create=True)
         return self._partitions.take(info, now)
 
     def _check_usable(self) -> None:
+        check_process(self._made)
+        if self._stopped_by is not None:
+            raise self._stopped_by
         if self._transactions is not None:
             self._transactions.check_open()
         if self._closed:
@@ -201,6 +238,7 @@ class AsyncProducer:
                 task = asyncio.create_task(self._deliver(ready))
                 self._deliveries.add(task)
                 task.add_done_callback(self._deliveries.discard)
+                task.add_done_callback(self._hear_of_end)
                 continue
             try:
                 async with asyncio.timeout_at(look_again):
@@ -213,7 +251,7 @@ class AsyncProducer:
         outcomes = await self._send_to_leaders(batches)
         now = asyncio.get_running_loop().time()
         for finished in self._dispatch.settle(outcomes, now, now - self._delivery_timeout):
-            _call_back(finished, None)
+            call_back(finished)
         self._woken.set()
         async with self._changed:
             self._changed.notify_all()
@@ -258,11 +296,3 @@ class AsyncProducer:
         except BarnabasError as error:
             return [Outcome(batch, error) for batch in batches]
         return self._dispatch.outcomes(response, batches, self._cluster.metadata.topic_name)
-
-
-def _call_back(batch: Batch, error: BarnabasError | None) -> None:
-    for index, callback in batch.callbacks:
-        try:
-            callback(outcome(batch, index) if error is None else error)
-        except BarnabasError as failed:
-            callback(failed)

@@ -265,17 +265,17 @@ class Accumulator:
         if queue.batches:
             self._waiting[batch.target] = queue
 
-    def give_up_waiting(self) -> list[Batch]:
-        """Remove every batch that is not under way; returns them."""
+    def give_up(self, error: BarnabasError, *, under_way: bool = False) -> list[Batch]:
+        """Fail every batch that is not under way (`under_way`: those, too) with this error; return them."""
         given_up: list[Batch] = []
         for queue in self.queues.values():
-            kept = [queue.batches[0]] if queue.under_way else []
+            kept = [queue.batches[0]] if queue.under_way and not under_way else []
             gone = list(queue.batches)[len(kept) :]
             queue.batches = deque(kept)
             for batch in gone:
                 self.buffered -= batch.size
                 self.records -= len(batch.records)
-                batch.done, batch.encoded = True, None
+                batch.error, batch.done, batch.encoded = error, True, None
             given_up += gone
         self._waiting.clear()
         return given_up

@@ -14,6 +14,7 @@ from barnabas.client.connection import ConnectionFailed
 from barnabas.client.metadata import FIRST_PAUSE, LONGEST_PAUSE
 from barnabas.client.producing.batching import Accumulator, Batch, Identity
 from barnabas.client.producing.transaction_machine import TransactionMachine
+from barnabas.client.security.rights import granting
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, TopicId, TopicPartition
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -105,7 +106,10 @@ class Dispatch:
     def take_identity(self, response: Any) -> None:
         """Keep the answer to `identity_request`.  Raises KafkaError."""
         if response.error_code:
-            raise KafkaError(ErrorCode(response.error_code), "the broker gave no producer id")
+            code = ErrorCode(response.error_code)
+            raise KafkaError(
+                code, "the broker gave no producer id", next_step=granting(code, "IdempotentWrite", "")
+            )
         self._identity = Identity(response.producer_id, response.producer_epoch)
 
     def encode(self, batch: Batch) -> None:
@@ -217,7 +221,7 @@ def _next_step(code: ErrorCode, topic: str) -> str | None:
         )
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return f"see whether it is there: barnabas topics describe {topic}"
-    return None
+    return granting(code, "Write", topic)
 
 
 def requests_of(batches: list[Batch]) -> list[list[Batch]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.client.metadata import METADATA_AGE, TopicInfo
+from barnabas.client.metadata import METADATA_AGE, NEWS_DELAY, TopicInfo
 from barnabas.client.producing.batching import Accumulator
 from barnabas.client.producing.partitioner import StickyPartition, partition_of_key
 from barnabas.errors import ErrorCode, KafkaError
@@ -14,9 +14,10 @@ __all__ = ["Partitions", "Placement"]
 
 
 class Partitions:
-    """How many partitions each topic has, and which of them have a leader; asked for anew after METADATA_AGE."""
+    """The number of partitions of each topic, and those that have a leader; asked for anew after `max_age` s."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_age: float = METADATA_AGE) -> None:
+        self._max_age = max_age
         self._known: dict[str, tuple[float, tuple[int, list[int]]]] = {}
 
     def __repr__(self) -> str:
@@ -25,10 +26,16 @@ class Partitions:
     def __contains__(self, topic: str) -> bool:
         return topic in self._known
 
-    def of(self, topic: str, now: float) -> tuple[int, list[int]] | None:
-        """(count, those with a leader, or all if none has one); None when it must be asked.  Monotonic s."""
+    def of(self, topic: str, now: float, partition: int | None) -> tuple[int, list[int]] | None:
+        """(count, those with a leader, or all if none has one); None when it must be asked.  Monotonic s.
+
+        A `partition` that is not known may have been added since.
+        """
         known = self._known.get(topic)
-        return known[1] if known is not None and now - known[0] < METADATA_AGE else None
+        if known is None:
+            return None
+        is_news = partition is not None and partition >= known[1][0]
+        return known[1] if now - known[0] < (NEWS_DELAY if is_news else self._max_age) else None
 
     def take(self, info: TopicInfo, now: float) -> tuple[int, list[int]]:
         """Keep what a broker says of a topic; as `of`."""

@@ -18,6 +18,7 @@ from enum import Enum
 from typing import Any, NamedTuple, NoReturn
 
 from barnabas.client.producing.batching import Identity
+from barnabas.client.security.rights import granting
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import NO_PRODUCER, Epoch, Offset, ProducerId, TopicPartition
 from barnabas.wire.codec.message import Message
@@ -263,7 +264,12 @@ class TransactionMachine:
 
     def _init(self) -> Exchange:
         def heard(response: Any, finalized: Mapping[str, int]) -> None:
-            _raise(response.error_code, f"beginning as {self.transactional_id}")
+            code = ErrorCode(response.error_code)
+            _raise(
+                code,
+                f"beginning as {self.transactional_id}",
+                granting(code, "Write", self.transactional_id),
+            )
             self._level = finalized.get("transaction.version", 0)
             self.identity = Identity(response.producer_id, response.producer_epoch)
 
@@ -301,7 +307,9 @@ class TransactionMachine:
         }
         worst = [pair for pair in codes.items() if pair[1] not in (0, ErrorCode.OPERATION_NOT_ATTEMPTED)]
         for where, code in worst or [pair for pair in codes.items() if pair[1]]:
-            raise KafkaError(code, f"adding {where} to the transaction of {self.transactional_id}")
+            said = f"adding {where} to the transaction of {self.transactional_id}"
+            topic = where.rpartition("-")[0]
+            raise KafkaError(code, said, next_step=granting(code, "Write", topic))
 
     def adding_offsets(self, group: str) -> Exchange | None:
         """What adds the offsets of this group to the transaction; None: they add themselves, or are in it."""
@@ -394,6 +402,6 @@ def _limit_at(level: int) -> int | None:
     return None if level >= _SECOND else _NOT_BY_ITSELF
 
 
-def _raise(code: int, doing: str) -> None:
+def _raise(code: int, doing: str, next_step: str | None = None) -> None:
     if code:
-        raise KafkaError(ErrorCode(code), doing)
+        raise KafkaError(ErrorCode(code), doing, next_step=next_step)

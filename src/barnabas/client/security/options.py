@@ -152,6 +152,11 @@ class Security:
             return PLAINTEXT
         if isinstance(given, Security):
             return given
+        if not isinstance(given, Mapping):
+            raise ConfigError(
+                f"security is a mapping of options, not {type(given).__name__}",
+                next_step='give {"security.protocol": "SASL_SSL", ...}; a file of them has to be read first',
+            )
         words = _words(given)
         protocol = words.get("security.protocol", "PLAINTEXT").upper()
         if protocol not in PROTOCOLS:

@@ -10,7 +10,6 @@ import base64
 import ipaddress
 import json
 import threading
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -18,6 +17,7 @@ from typing import Any
 
 from barnabas.client.security.login import AuthenticationFailed
 from barnabas.client.security.options import Sasl
+from barnabas.client.waits.clock import monotonic
 from barnabas.errors import ConfigError
 
 __all__ = ["opener_of", "token_of"]
@@ -38,9 +38,9 @@ def token_of(sasl: Sasl) -> str:
         return sasl.token
     with _lock:
         token, until = _tokens.get(sasl, ("", 0.0))
-        if time.monotonic() >= until:
+        if monotonic() >= until:
             token, lasts = _fetched(sasl)
-            _tokens[sasl] = token, time.monotonic() + _FRESH * lasts
+            _tokens[sasl] = token, monotonic() + _FRESH * lasts
         return token
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from barnabas.client.aio import AsyncConnection
+from barnabas.client.aio.connection import AsyncConnection, IsOut
 from barnabas.client.security.login import AuthenticationFailed
 from barnabas.client.security.options import Security
 from barnabas.server.observe import events
@@ -28,8 +28,12 @@ async def dial(
     connect_timeout: float,
     timeout: float = 30.0,  # noqa: ASYNC109  the default of later requests, as in AsyncConnection.connect
     memory: FrameMemory = HEAP,
+    is_out: IsOut | None = None,
 ) -> AsyncConnection:
-    """Connect and log in.  Raises as AsyncConnection.connect: ConnectionFailed, AuthenticationFailed."""
+    """Connect and log in, with `is_out` as AsyncConnection.connect takes it.
+
+    Raises as AsyncConnection.connect: ConnectionFailed, AuthenticationFailed.
+    """
     try:
         return await AsyncConnection.connect(
             host,
@@ -39,6 +43,7 @@ async def dial(
             connect_timeout=connect_timeout,
             memory=memory,
             security=security,
+            is_out=is_out,
         )
     except AuthenticationFailed as error:
         where = f"{host}:{port}"

@@ -28,8 +28,14 @@ async def dial_broker(
 ) -> AsyncConnection:
     """A new connection to where the metadata says the broker is.
 
-    Raises BarnabasError when it has no such listener, ConnectionFailed after `CONNECT_WITHIN_S`.
+    A request that waits while the controller fences the broker fails: it may hang.  Raises BarnabasError when it
+    has no such listener, ConnectionFailed after `CONNECT_WITHIN_S`.
     """
+
+    async def is_out() -> bool:
+        now = image.brokers.get(node)
+        return now is None or now.fenced
+
     known = image.brokers.get(node)
     endpoint = known.endpoint(listener.name) if known is not None else None
     if endpoint is None:
@@ -40,6 +46,7 @@ async def dial_broker(
         client_id=client_id,
         connect_timeout=CONNECT_WITHIN_S,
         security=listener.security,
+        is_out=is_out,
     )
 
 

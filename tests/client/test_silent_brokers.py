@@ -1,0 +1,266 @@
+"""A broker that neither answers nor refuses: another is asked, and what waited goes elsewhere once it is out."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.client.fake_broker import FakeBroker
+
+from barnabas import Consumer, Producer
+from barnabas.aio import Consumer as AsyncConsumer
+from barnabas.aio import Producer as AsyncProducer
+from barnabas.client.aio.cluster import AsyncCluster
+from barnabas.client.cluster import Cluster
+from barnabas.client.connection import RequestTimedOut
+from barnabas.client.metadata import Metadata
+from barnabas.client.waits import silence
+from barnabas.sim.kernel.mutants import applied, mutant
+from barnabas.wire.schemas.cluster import DescribeClusterRequest, MetadataRequest
+from barnabas.wire.schemas.fetch import FetchRequest
+from barnabas.wire.schemas.offsets import ListOffsetsRequest
+from barnabas.wire.schemas.produce import ProduceRequest
+
+PATIENCE_S = 20.0
+SOON_S = 0.02
+MUTANTS = (
+    mutant(
+        "a silent broker is waited for",
+        "nobody is asked about a broker that does not answer",
+        "client.metadata Metadata.is_out",
+        "if not living or not missing:",
+        "if True:",
+    ),
+    mutant(
+        "who lives is out",
+        "a slow broker is left although the others say that it lives",
+        "client.metadata Metadata.is_out",
+        "if not living or not missing:",
+        "if not living:",
+    ),
+)
+
+
+class Silent:
+    """Two brokers; the first leads and stops answering.  `out()`: the second says that the first is gone."""
+
+    def __init__(self) -> None:
+        self.first = FakeBroker(t=1)
+        self.second = FakeBroker(node=2, cluster=self.first.cluster, t=1)
+        self.second.topics = self.first.topics
+        self.heard = threading.Event()
+        self.released = threading.Event()
+        self.bootstrap = f"{self.first.address},{self.second.address}"
+
+    def hang(self, *kinds: type) -> None:
+        """From now on the first broker does not answer these requests, and hears nothing after them."""
+        for kind in kinds:
+            self.first.on(kind, self._wait)
+
+    def _wait(self, request: Any) -> None:
+        self.heard.set()
+        self.released.wait(PATIENCE_S)
+
+    def out(self) -> None:
+        """The controller has fenced the first broker."""
+        for broker in (self.first, self.second):
+            broker.leaders["t", 0] = 2
+        self.first.cluster.remove(self.first)
+
+    def close(self) -> None:
+        self.released.set()
+        self.first.__exit__()
+        self.second.__exit__()
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Silent]:
+    monkeypatch.setattr(silence, "SILENCE", SOON_S)
+    monkeypatch.setattr(silence, "_AGAIN", SOON_S)
+    found = Silent()
+    yield found
+    found.close()
+
+
+def test_another_broker_is_asked_often_at_first_and_less_often_then() -> None:
+    assert silence.patience(0) == silence.SILENCE == 2.0
+    assert silence.patience(1) == 1.0
+    assert silence.patience(100) == 4.0
+
+
+def living(*nodes: int) -> Any:
+    brokers = [SimpleNamespace(node_id=node, host="h", port=node, rack=None) for node in nodes]
+    return SimpleNamespace(
+        brokers=brokers, cluster_id="c", controller_id=nodes[0] if nodes else -1, topics=[]
+    )
+
+
+def test_a_broker_is_out_when_another_one_no_longer_names_it() -> None:
+    view = Metadata([("alias", 9)])
+    view.take(living(1, 2), [], 0.0)
+    assert not view.is_out("h", 1, living(1, 2))
+    assert view.is_out("h", 1, living(2))
+    assert list(view.brokers) == [2]
+
+
+def test_a_broker_that_names_nobody_says_nothing_about_the_others() -> None:
+    view = Metadata([("alias", 9)])
+    view.take(living(1, 2), [], 0.0)
+    assert not view.is_out("h", 1, living())
+
+
+def test_behind_an_address_that_no_broker_names_may_be_the_one_that_is_gone() -> None:
+    view = Metadata([("alias", 9)])
+    view.take(living(1, 2), [], 0.0)
+    assert not view.is_out("alias", 9, living(1, 2))
+    assert view.is_out("alias", 9, living(2))
+
+
+def test_of_several_bootstrap_addresses_the_one_that_no_broker_tells_is_out() -> None:
+    view = Metadata([("h", 1), ("h", 2)])
+    assert view.is_out("h", 1, living(2))
+
+
+def test_a_broker_that_is_learned_of_while_it_is_silent_is_known_to_be_out_later() -> None:
+    view = Metadata([("h", 1), ("h", 2)])
+    assert not view.is_out("h", 1, living(1, 2))
+    assert view.is_out("h", 1, living(2))
+
+
+def produced(silent: Silent) -> None:
+    with Producer(silent.bootstrap) as producer:
+        producer.send("t", b"before").result(PATIENCE_S)
+        silent.hang(ProduceRequest, MetadataRequest)
+        delivery = producer.send("t", b"after")
+        assert silent.heard.wait(PATIENCE_S)
+        silent.out()
+        delivery.result(PATIENCE_S)
+
+
+def test_a_producer_goes_on_at_the_new_leader_while_the_old_one_is_silent(silent: Silent) -> None:
+    produced(silent)
+    assert silent.second.values("t") == [b"after"]
+
+
+def test_an_asyncio_producer_does_the_same(silent: Silent) -> None:
+    async def story() -> None:
+        async with AsyncProducer(silent.bootstrap) as producer:
+            await (await producer.send("t", b"before"))
+            silent.hang(ProduceRequest, MetadataRequest)
+            delivery = await producer.send("t", b"after")
+            await asyncio.to_thread(silent.heard.wait, PATIENCE_S)
+            silent.out()
+            await asyncio.wait_for(delivery, PATIENCE_S)
+
+    asyncio.run(story())
+    assert silent.second.values("t") == [b"after"]
+
+
+def fill(silent: Silent) -> None:
+    with Producer(silent.first.address) as producer:
+        producer.send("t", b"there").result(PATIENCE_S)
+    for copied in ("partitions", "ends"):
+        getattr(silent.second, copied).update(getattr(silent.first, copied))
+
+
+@pytest.mark.parametrize("kinds", [(FetchRequest,), (ListOffsetsRequest,)], ids=["fetch", "offsets"])
+def test_a_consumer_reads_on_at_the_new_leader(silent: Silent, kinds: tuple[type, ...]) -> None:
+    fill(silent)
+    silent.hang(*kinds)
+    threading.Thread(target=lambda: silent.heard.wait(PATIENCE_S) and silent.out(), daemon=True).start()
+    with Consumer(silent.bootstrap, "t", start="earliest") as consumer:
+        assert [m.value for m in consumer.poll(PATIENCE_S)] == [b"there"]
+
+
+@pytest.mark.parametrize("kinds", [(FetchRequest,), (ListOffsetsRequest,)], ids=["fetch", "offsets"])
+def test_an_asyncio_consumer_reads_on_at_the_new_leader(silent: Silent, kinds: tuple[type, ...]) -> None:
+    fill(silent)
+    silent.hang(*kinds)
+    threading.Thread(target=lambda: silent.heard.wait(PATIENCE_S) and silent.out(), daemon=True).start()
+
+    async def story() -> None:
+        async with AsyncConsumer(silent.bootstrap, "t", start="earliest") as consumer:
+            assert [m.value for m in await consumer.poll(PATIENCE_S)] == [b"there"]
+
+    asyncio.run(story())
+
+
+def test_a_slow_broker_that_lives_is_waited_for(silent: Silent) -> None:
+    """A request that is repeated although its broker is at work would cost it the work twice."""
+    asked = threading.Event()
+    silent.second.on(MetadataRequest, lambda _: asked.set())
+    with Producer(silent.bootstrap) as producer:
+        producer.send("t", b"before").result(PATIENCE_S)
+        asked.clear()
+        silent.hang(ProduceRequest)
+        delivery = producer.send("t", b"slow")
+        assert silent.heard.wait(PATIENCE_S)
+        assert asked.wait(PATIENCE_S)
+        silent.released.set()
+        delivery.result(PATIENCE_S)
+    assert silent.first.values("t") == [b"before", b"slow"]
+    assert len(silent.first.asked(ProduceRequest)) == 2
+
+
+def test_a_broker_that_takes_connections_and_says_nothing_is_left_for_the_next(silent: Silent) -> None:
+    with FakeBroker() as deaf:
+        deaf.api_versions = {}
+        hold = threading.Event()
+        deaf.on(type_of_first_request(), lambda _: hold.wait(PATIENCE_S) and None)
+        with Cluster(f"{deaf.address},{silent.second.address}") as view:
+            assert view.cluster_id() == "fake"
+        hold.set()
+
+
+def test_asyncio_leaves_a_deaf_broker_for_the_next_one(silent: Silent) -> None:
+    with FakeBroker() as deaf:
+        hold = threading.Event()
+        deaf.on(type_of_first_request(), lambda _: hold.wait(PATIENCE_S) and None)
+
+        async def story() -> None:
+            async with AsyncCluster(f"{deaf.address},{silent.second.address}") as view:
+                await view.refresh([])
+                assert view.metadata.cluster_id == "fake"
+
+        asyncio.run(story())
+        hold.set()
+
+
+def type_of_first_request() -> type:
+    from barnabas.wire.schemas.cluster import ApiVersionsRequest
+
+    return ApiVersionsRequest
+
+
+def lost_to_silence(silent: Silent) -> bool:
+    """Whether a request to a broker that is out waits for its whole time."""
+    with Cluster(silent.bootstrap, timeout=1.0) as view:
+        view.topic("t")
+        line = view.connection(1)
+        silent.hang(ProduceRequest, MetadataRequest, DescribeClusterRequest)
+        ticket = line.post(MetadataRequest(topics=[]))
+        silent.out()
+        try:
+            line.collect(ticket, 1.0)
+        except RequestTimedOut as error:
+            return "count it out" not in error.message
+    return True
+
+
+@pytest.mark.parametrize("planted", [None, MUTANTS[0]], ids=["as it is", MUTANTS[0].name])
+def test_the_planted_bug_is_found(silent: Silent, planted: Any) -> None:
+    run: Callable[[Silent], bool] = lost_to_silence
+    if planted is None:
+        assert not run(silent)
+    else:
+        with applied(planted):
+            assert run(silent), "nobody noticed"
+
+
+def test_leaving_a_broker_that_lives_is_noticed() -> None:
+    with applied(MUTANTS[1]), pytest.raises(AssertionError):
+        test_a_broker_is_out_when_another_one_no_longer_names_it()
