@@ -17,6 +17,8 @@ from tests.client.fake_broker import FakeBroker
 
 from barnabas import Admin, Consumer, Producer
 from barnabas.aio import Producer as AsyncProducer
+from barnabas.client.aio.connection import AsyncConnection
+from barnabas.client.connection import RequestTimedOut
 from barnabas.client.group_member import ClassicMember, GroupTimes
 from barnabas.client.group_options import GroupOptions, make_member
 from barnabas.client.membership import Membership
@@ -29,6 +31,7 @@ from barnabas.client.waits.poll_interval import PollInterval
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
 from barnabas.model import Uuid
 from barnabas.sim.kernel.mutants import applied, mutant
+from barnabas.wire.schemas.cluster import MetadataRequest
 from barnabas.wire.schemas.groups import HeartbeatResponse
 
 PATIENCE_S = 20.0
@@ -336,3 +339,35 @@ def test_a_refused_connection_is_told_with_few_frames() -> None:
             assert error.__suppress_context__
         else:
             pytest.fail("it was not refused")
+
+
+# -- waits without an end ------------------------------------------------------------------------
+
+
+def test_heartbeats_begin_before_a_listener_is_told_of_its_first_partitions() -> None:
+    """on_assigned may load a state for minutes; without heartbeats the session ends meanwhile."""
+    member = ClassicMember("g", ["t"], GroupTimes())
+    cluster: Any = SimpleNamespace(metadata=SimpleNamespace(max_age=300.0))
+    membership = Membership(cluster, member)
+    membership._join = lambda _: []  # type: ignore[method-assign]
+    beating: list[bool] = []
+    reader: Any = SimpleNamespace(
+        release=lambda *_, **__: None, acquire=lambda _: beating.append(membership._thread is not None)
+    )
+    membership.rebalance(reader)
+    membership._ended.set()
+    assert beating == [True]
+
+
+def test_asyncio_gives_up_a_broker_that_takes_no_more_bytes() -> None:
+    """What waits to be written has no end by itself, and neither has a close that waits for that."""
+
+    async def story() -> None:
+        with FakeBroker(t=1) as deaf:
+            line = await AsyncConnection.connect("127.0.0.1", deaf.port, timeout=0.05)
+            line.pause_writing()
+            with pytest.raises(RequestTimedOut):
+                await asyncio.wait_for(line.request(MetadataRequest(topics=[])), PATIENCE_S)
+            await asyncio.wait_for(line.close(), PATIENCE_S)
+
+    asyncio.run(story())

@@ -269,3 +269,22 @@ def test_a_broker_that_is_unregistered_while_it_starts_does_not_wait_for_ever() 
             await broker.unfence()
 
     run(story)
+
+
+def test_a_report_that_dies_ends_the_wait_for_it_and_is_told() -> None:
+    """Without reports a broker only looks alive: it is fenced, and nobody would know why."""
+
+    def broken(asked: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        raise RuntimeError("a bug")
+
+    async def story() -> None:
+        answers, told = Answers(), []
+        answers.on_heartbeat = broken
+        subject = lifecycle(answers)
+        subject._on_fatal = told.append
+        await subject.register()
+        with pytest.raises(RuntimeError, match="a bug"):
+            await asyncio.wait_for(subject.unfence(), 20)
+        assert [str(error) for error in told] == ["a bug"]
+
+    run(story)

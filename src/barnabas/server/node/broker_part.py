@@ -99,6 +99,7 @@ class BrokerPart:
             unfit=lambda: self.broker.unfit_directories,
             clock=ClockCheck(runtime.clock, self._clock_changed),
             on_registered=self._remember,
+            on_fatal=on_fatal,
         )
         self._host = NodeHost(
             runtime,

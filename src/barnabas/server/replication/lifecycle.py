@@ -127,10 +127,12 @@ class BrokerLifecycle:
         unfit: Callable[[], list[DirectoryId]] = list,
         clock: ClockCheck | None = None,
         on_registered: Callable[[BrokerEpoch], None] = lambda epoch: None,
+        on_fatal: Callable[[Exception], None] = lambda error: None,
     ) -> None:
         """`cordoned` is asked before each report: the directories that take no new replicas, None where nobody
         would know; so is `unfit`: those whose partitions others should lead.  `clock` compares the clocks;
-        `on_registered` is told of each registration, before this broker can be unfenced under it.
+        `on_registered` is told of each registration, before this broker can be unfenced under it; `on_fatal` of
+        the error that ended the reports: a broker without them only looks alive.
         """
         self.settings = settings
         self.epoch: BrokerEpoch = -1
@@ -143,6 +145,7 @@ class BrokerLifecycle:
         self.reported: set[DirectoryId] = set()
         """Directories of which the controller has heard that they failed."""
         self._reporter: asyncio.Task[None] | None = None
+        self._on_fatal = on_fatal
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._may_stop = False
@@ -225,12 +228,22 @@ class BrokerLifecycle:
         """
         self.state = LifecycleState.RECOVERY
         self._reporter = asyncio.get_running_loop().create_task(self._report(), name="broker-heartbeats")
+        self._reporter.add_done_callback(self._reports_ended)
         while self.fenced:
+            if self._reporter.done():
+                self._reporter.result()
             if self._out:
                 why = f"broker {self.settings.broker_id} was unregistered while it started"
                 raise BarnabasError(why, next_step="start it again, if it is wanted", fatal=True)
             self._changed.clear()
             await self._changed.wait()
+
+    def _reports_ended(self, reporter: asyncio.Task[None]) -> None:
+        self._changed.set()
+        error = None if reporter.cancelled() else reporter.exception()
+        if isinstance(error, Exception):
+            events.emit(events.TASK_FAILED, task=reporter.get_name(), error=error)
+            self._on_fatal(error)
 
     async def leave(self, patience: float = 30.0) -> None:
         """Controlled shutdown: hand leaderships over, then stop reporting.

@@ -131,7 +131,7 @@ class _Host:
             code = await child.ended()
             events.emit(events.NODE_DIED, node=child.id, code=code)
             await child.pause()
-            with suppress(BarnabasError):  # it is told of when it ends, and the next try follows
+            with suppress(BarnabasError, OSError):  # it is told of when it ends, and the next try follows
                 about = await child.start()
                 events.emit(events.NODE_AGAIN, node=child.id, pid=about["pid"])
 
