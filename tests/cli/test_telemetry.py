@@ -14,6 +14,7 @@ from tests.cli.shell import Shell
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model import Uuid
 from barnabas.testing import Cluster
+from barnabas.wire.schemas.cluster import ApiVersionsRequest
 from barnabas.wire.schemas.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 
 PUSHES = json.loads((Path(__file__).parents[1] / "broker" / "telemetry_pushes.json").read_text())
@@ -50,11 +51,21 @@ def push(kafka: Cluster) -> None:
         assert connection.request(request).error_code == 0
 
 
+def told_of_telemetry(kafka: Cluster) -> bool:
+    """Whether a client that connects now hears of the two APIs."""
+    host, _, port = kafka.bootstrap.rpartition(":")
+    with BlockingConnection(host, int(port), client_id="etl") as connection:
+        answer = connection.request(ApiVersionsRequest(client_software_name="t", client_software_version="1"))
+        assert len(answer.api_keys) > 40
+        return {71, 72} <= {key.api_key for key in answer.api_keys}
+
+
 def test_clients_are_asked_for_metrics_and_what_they_push_is_shown(
     shell: Shell, kafka: Cluster, page: str
 ) -> None:
     assert shell("telemetry list") == 0
     assert shell.out.startswith("No client is asked for metrics")
+    assert not told_of_telemetry(kafka), "librdkafka prints a line when it asks in vain"
     assert shell("configs set client-metrics all metrics=a.,b. interval.ms=60000 match=client_id=e.*") == 0
     assert shell("telemetry list") == 0
     assert shell.out.splitlines() == [
@@ -63,6 +74,9 @@ def test_clients_are_asked_for_metrics_and_what_they_push_is_shown(
     ]
     assert shell(f"telemetry clients -m {page}") == 0
     assert shell.out == f"No client pushed metrics to {page} lately.\n"
+    assert told_of_telemetry(kafka)
+    kafka.restart(1)
+    assert told_of_telemetry(kafka)
     push(kafka)
     [client] = shell.document(f"telemetry clients -m {page}")["clients"]
     assert (client["client"], client["instance"], client["series"]) == ("etl", str(WHO), 15)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from barnabas.broker.ports import Authorizer, cluster_operations
 from barnabas.errors import ErrorCode
@@ -33,7 +33,7 @@ BROKERS, CONTROLLERS = 1, 2
 class ClusterApi:
     """Says what one kind of listener serves (`rows`), and which nodes are behind it."""
 
-    __slots__ = ("_addresses", "_authorizer", "_quorum", "_rows")
+    __slots__ = ("_addresses", "_authorizer", "_not_advertised", "_quorum", "_rows")
 
     def __init__(
         self,
@@ -41,8 +41,11 @@ class ClusterApi:
         quorum: Quorum,
         addresses: Addresses,
         authorizer: Authorizer | None = None,
+        not_advertised: Callable[[], frozenset[int]] = frozenset,
     ) -> None:
+        """`not_advertised` gives the keys of APIs that are served, and that no client needs to know of now."""
         self._authorizer = authorizer
+        self._not_advertised = not_advertised
         self._rows = tuple(rows)
         self._quorum = quorum
         self._addresses = addresses
@@ -59,9 +62,11 @@ class ClusterApi:
             if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(version):
                 return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST))
             context.client.software = f"{name} {version}"
+        hidden = self._not_advertised()
         keys = [
             ApiVersion(api_key=row.key, min_version=0 if row.key == PRODUCE else low, max_version=high)
             for row, low, high in self._served(context)
+            if row.key not in hidden
         ]
         keys.sort(key=lambda key: key.api_key)
         supported, epoch, finalized = self._features(context.version)

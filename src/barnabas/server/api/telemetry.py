@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TelemetryApi"]
 
+_KEYS = frozenset({71, 72})
+"""GetTelemetrySubscriptions and PushTelemetry."""
 _WORTH_A_LINE = (
     ErrorCode.INVALID_RECORD,
     ErrorCode.TELEMETRY_TOO_LARGE,
@@ -37,18 +39,33 @@ _WORTH_A_LINE = (
 class TelemetryApi:
     """Hands requests to the broker's telemetry."""
 
-    __slots__ = ("_quorum", "_runtime", "telemetry")
+    __slots__ = ("_quorum", "_runtime", "_subscribed", "telemetry")
 
     def __init__(self, runtime: Runtime, quorum: Quorum) -> None:
         self._runtime = runtime
         self._quorum = quorum
         self.telemetry: Telemetry | None = None
         """None until the first client asked."""
+        self._subscribed: bool | None = None
 
     def changed(self, delta: ImageDelta) -> None:
         """The metadata changed."""
-        if self.telemetry is not None and any(kind == RESOURCE_METRICS for kind, _ in delta.configs):
-            self.telemetry.follow(delta.image.configs)
+        if any(kind == RESOURCE_METRICS for kind, _ in delta.configs):
+            self._subscribed = None
+            if self.telemetry is not None:
+                self.telemetry.follow(delta.image.configs)
+
+    def not_advertised(self) -> frozenset[int]:
+        """Return the keys of APIs that clients need not know of now: these, while nobody asks for their metrics.
+
+        librdkafka prints a line to standard error for each answer that asks for none.
+        """
+        if self._subscribed is None:
+            configs = self._quorum.image.configs
+            self._subscribed = any(
+                kind == RESOURCE_METRICS and values for (kind, _), values in configs.items()
+            )
+        return frozenset() if self._subscribed else _KEYS
 
     def subscriptions(
         self, context: RequestContext, request: GetTelemetrySubscriptionsRequest

@@ -196,13 +196,13 @@ class BrokerPart:
         now = self._runtime.clock.now()
         self.answers.changed(delta)
         self.suspicion.changed(delta)
+        self.telemetry.changed(delta)
         if not self._following:
             return
         if delta.quotas:
             self._quotas.follow(delta.image.client_quotas)
         if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
             self._reconfigure()
-        self.telemetry.changed(delta)
         if delta.configs and not self._all_is_synced():
             self._previous_epoch.remember(self.lifecycle.epoch, synced=False)
         self._applier.changed(delta)

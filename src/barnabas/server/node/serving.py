@@ -121,7 +121,7 @@ class Serving:
         requests = TransactionRequests(transactions, groups.partition_for)
         apis = (
             *self._apis,
-            ClusterApi(rows, self._quorum, addresses, self._authorizer),
+            ClusterApi(rows, self._quorum, addresses, self._authorizer, telemetry.not_advertised),
             DataApi(broker, runtime.clock, traffic, groups.transactions.complete, self._network.throttle),
             MetadataApi(runtime, image, addresses, answers, topics, suspicion, ask, self._authorizer),
             GroupApi(runtime, groups, transactions.log, image, addresses, topics, suspicion, ask),
