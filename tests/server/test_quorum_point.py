@@ -143,7 +143,9 @@ def test_a_log_that_ends_below_the_point_is_refused_and_left_as_it_is() -> None:
     for _ in range(2):
         with pytest.raises(StorageError, match="damaged: everything below offset 10") as refused:
             opened(disk, Clock())
-        assert refused.value.fatal and "docs/controllers.md" in (refused.value.next_step or "")
+        assert refused.value.fatal and "`barnabas quorum replace --node ID`" in (
+            refused.value.next_step or ""
+        )
         assert disk.size(log) == size - 10
 
 

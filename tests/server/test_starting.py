@@ -7,6 +7,7 @@ import contextlib
 import errno
 import logging
 import os
+import re
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -301,6 +302,20 @@ def lived(folder: Path) -> Path:
 
     asyncio.run(live())
     return folder / "data"
+
+
+def test_the_directory_of_another_cluster_is_refused_where_the_properties_name_theirs(tmp_path: Path) -> None:
+    data = lived(tmp_path)
+    [id_] = re.findall("cluster.id=(.*)", (data / "meta.properties").read_text())
+    mine = "5L6g3nShT-eMCtK--X86sw"
+    error = refused(Node(config(tmp_path, barnabas_cluster_id=mine)))
+    assert error.message.endswith(f"is of cluster {id_}, and barnabas.cluster.id={mine}")
+
+    async def lives() -> None:
+        async with Node(config(tmp_path, barnabas_cluster_id=id_)):
+            pass
+
+    asyncio.run(lives())
 
 
 @pytest.mark.parametrize("configured", [False, True])

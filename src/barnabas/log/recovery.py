@@ -29,8 +29,14 @@ from barnabas.model import NO_EPOCH, NO_OFFSET, Epoch, Now, Offset
 from barnabas.ports import Disk
 from barnabas.wire.records import HEADER_SIZE
 
-__all__ = ["EPOCHS", "load"]
+__all__ = ["EPOCHS", "START_ANEW", "load"]
 
+START_ANEW = (
+    "keep a copy of the directory, empty it, `barnabas storage format -c FILE -t CLUSTER_ID -N`, start this node, "
+    "then `barnabas quorum replace --node ID`: the other controllers have these records (if most of them do not "
+    "run: docs/controllers.md, 'A damaged directory')"
+)
+"""The next step of a controller whose metadata is damaged."""
 EPOCHS = "leader-epoch-checkpoint"
 _STEP_BYTES = 1 << 20
 _OFFSETS_IN_A_SEGMENT = 1 << 31
@@ -131,8 +137,7 @@ def _demand(log: LogState, end: Offset, required: Offset, reason: str) -> None:
             f"{log.path} is damaged: everything below offset {required} was durable, what can be read ends at "
             f"{end} ({reason})",
             directory=log.path,
-            next_step="see docs/controllers.md, 'A damaged directory': keep a copy, format an empty directory, "
-            "and let this node join again under a new directory id",
+            next_step=START_ANEW,
             fatal=True,
         )
 

@@ -28,6 +28,10 @@ _s("node.id", "int", REQUIRED,
    "Number of this node, unique in the cluster.",
    ours=1, low=0, high=MAX_INT,
    why="a node without settings is the only one")
+_s("barnabas.cluster.id", "string", None,
+   "The cluster whose directories this node may open; unset: whichever they are of. Without it a node whose "
+   "`log.dirs` were swapped with those of another cluster serves that cluster at its own address.",
+   why="Kafka has no such setting")
 _s("broker.rack", "string", None,
    "Where this broker stands; replicas of a partition are spread over racks.")
 _s("listeners", "list", ("PLAINTEXT://:9092",),

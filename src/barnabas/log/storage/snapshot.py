@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from barnabas.errors import StorageError
+from barnabas.log.recovery import START_ANEW
 from barnabas.model import Epoch, Offset
 from barnabas.ports import Buffer, Disk, DiskFile
 
@@ -144,7 +145,7 @@ def clean_snapshots_at_start(disk: Disk, directory: str, log_start: Offset) -> S
         raise StorageError(
             f"{directory} begins at offset {log_start} and has no snapshot of what came before",
             directory=directory,
-            next_step="restore the directory from a backup, or replace this controller by a new one",
+            next_step=START_ANEW,
             fatal=True,
         )
     return left[-1] if left else None

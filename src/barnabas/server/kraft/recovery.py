@@ -12,6 +12,7 @@ from barnabas.config import LogConfig
 from barnabas.controller.image import MetadataImage
 from barnabas.errors import CorruptRecordError, StorageError, WireError
 from barnabas.log.log import Log
+from barnabas.log.recovery import START_ANEW
 from barnabas.log.storage import snapshot as snapshots
 from barnabas.log.storage.checkpoint import read_epochs
 from barnabas.model import METADATA_PARTITION, METADATA_TOPIC_ID, Epoch, Offset
@@ -104,8 +105,7 @@ def _damaged(path: str, point: RecoveryPoint, reason: str) -> StorageError:
     return StorageError(
         f"{path} is damaged: everything below offset {point.offset} was durable, but {reason}",
         directory=path,
-        next_step="see docs/controllers.md, 'A damaged directory': keep a copy, format an empty directory, "
-        "and let this node join again under a new directory id",
+        next_step=START_ANEW,
         fatal=True,
     )
 
@@ -126,7 +126,7 @@ def _load_snapshot(
         raise StorageError(
             f"the metadata snapshot {path}/{at.file_name} cannot be read: {error.message}",
             directory=path,
-            next_step="restore the directory from a backup, or replace this controller by a new one",
+            next_step=START_ANEW,
             fatal=True,
         ) from error
     return content.entries, image_of(content, at, cluster_id)
@@ -164,7 +164,7 @@ def _read_log(log: Log, log_view: LogView, first_wanted: Offset) -> deque[Waitin
             raise StorageError(
                 f"{log.path} holds a batch at offset {offset} that cannot be read: {error.message}",
                 directory=log.path,
-                next_step="a newer release may have written it; else replace this controller by a new one",
+                next_step=f"start the release that wrote it; if the disk changed it: {START_ANEW}",
                 fatal=True,
             ) from error
     return waiting

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from barnabas.errors import StorageError
+from barnabas.log.recovery import START_ANEW
 from barnabas.model import Epoch, Offset
 from barnabas.ports import Disk
 
@@ -61,7 +62,7 @@ def read_point(disk: Disk, directory: str) -> RecoveryPoint:
         raise StorageError(
             f"{path} is senseless: {error}",
             directory=directory,
-            next_step="the disk may be failing: see docs/controllers.md, 'A damaged directory'",
+            next_step=START_ANEW,
             fatal=True,
         ) from error
     return point

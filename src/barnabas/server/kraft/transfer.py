@@ -11,6 +11,7 @@ from collections.abc import Generator
 
 from barnabas.errors import CorruptRecordError, StorageError, WireError
 from barnabas.log.log import Log
+from barnabas.log.recovery import START_ANEW
 from barnabas.log.results import finished
 from barnabas.log.storage import snapshot as files
 from barnabas.ports import Buffer, Disk
@@ -43,7 +44,7 @@ def read_log(log: Log, wanted: ReadLog) -> bytes:
             raise StorageError(
                 f"{log.path} holds a batch at offset {header.base_offset} whose CRC is wrong",
                 directory=log.path,
-                next_step="replace this controller's disk: the others have these records",
+                next_step=START_ANEW,
                 fatal=True,
             )
     return data

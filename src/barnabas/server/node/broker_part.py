@@ -33,6 +33,7 @@ from barnabas.server.replication.marker_sender import MarkerSender
 from barnabas.server.replication.previous_epoch import PreviousEpoch, everything_is_synced
 from barnabas.server.replication.probes import Probes
 from barnabas.server.replication.replica_fetcher import Fetchers
+from barnabas.server.replication.shared_address import SharedAddresses
 from barnabas.server.replication.txn_verifier import TransactionVerifier
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class BrokerPart:
         self.groups = Groups(config, runtime.random, self.broker)
         self.transactions = Transactions(config, self.broker, on_timeout=_transaction_timed_out)
         self.telemetry = TelemetryApi(runtime, quorum)
+        self._addresses = SharedAddresses(runtime.node_id)
         self.marker_sender = MarkerSender(runtime, quorum.image, self.transactions.markers, peers)
         self.answers = TopicAnswers(quorum.image)
         self.suspicion = LeaderSuspicion(runtime.clock, runtime.node_id)
@@ -207,6 +209,8 @@ class BrokerPart:
             self._previous_epoch.remember(self.lifecycle.epoch, synced=False)
         self._applier.changed(delta)
         self.lifecycle.metadata_changed(delta)
+        if delta.brokers or delta.controllers:
+            self._addresses.look(delta.image)
         if _somebody_leaves(delta, self._runtime.node_id):
             self._applier.then(self.lifecycle.report_soon)
         self.groups.metadata_changed(delta, now)

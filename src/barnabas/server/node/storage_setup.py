@@ -83,6 +83,17 @@ async def set_up_storage(
         raise
 
 
+def _check_cluster(config: Config, cluster_id: str, path: str) -> None:
+    """Raise StorageError for directories of another cluster than the one that the properties name."""
+    wanted = config.optional_str("barnabas.cluster.id")
+    if wanted and cluster_id and cluster_id != wanted:
+        raise StorageError(
+            f"log directory {path} is of cluster {cluster_id}, and barnabas.cluster.id={wanted}",
+            directory=path,
+            next_step="set log.dirs to the directories of this cluster, or correct barnabas.cluster.id",
+        )
+
+
 async def _open_home(
     config: Config,
     disk: Disk,
@@ -112,6 +123,7 @@ async def _open_home(
         formatted = True
     else:
         cluster_id = next((meta for meta in known if meta), "")
+        _check_cluster(config, cluster_id, metadata_path)
     logs = await _load(config, disk, clock, random, cluster_id, run)
     try:
         if (error := logs.missing().get(metadata_path)) is not None:
