@@ -127,8 +127,9 @@ def test_add_controller_takes_id_directory_and_endpoints_from_the_new_controller
     (data / "meta.properties").write_text(
         "version=1\ncluster.id=5L6g3nShT-eMCtK--X86sw\nnode.id=4\ndirectory.id=0KyHILh-LzosE8fGn-z0Jg\n"
     )
-    id_, directory_id, endpoints = quorum.new_controller(properties)
+    id_, directory_id, endpoints, cluster_id = quorum.new_controller(properties)
     assert (id_, str(directory_id)) == (4, "0KyHILh-LzosE8fGn-z0Jg")
+    assert cluster_id == "5L6g3nShT-eMCtK--X86sw", "the leader refuses it if this is not its own, naming both"
     assert endpoints == (Endpoint("CONTROLLER", "localhost", 19493),)
     advertised = {**properties, "advertised.listeners": "CONTROLLER://c4:9093"}
     assert quorum.new_controller(advertised)[2] == (Endpoint("CONTROLLER", "c4", 9093),)

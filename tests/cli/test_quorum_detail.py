@@ -60,6 +60,15 @@ def test_without_a_leader_it_says_who_is_missing_and_what_to_do() -> None:
     assert "quorum recover" in lines[-1]
 
 
+def test_without_a_leader_the_nodes_own_next_step_stands_in_the_place_of_recovery() -> None:
+    waiting = ("no leader for 9.0 s: the voter sets differ", "next: give all controllers one list")
+    lines = detail_lines(QuorumDetail(None, waiting=waiting, leaderless_ms=9000))
+    assert lines[1:] == [
+        "Waits:      no leader for 9.0 s: the voter sets differ",
+        "  next: give all controllers one list",
+    ]
+
+
 def test_an_even_set_says_that_it_bears_no_more() -> None:
     detail = QuorumDetail(quorum(replica(1), replica(2)), survivable=0)
     assert detail_lines(detail)[2] == (

@@ -12,6 +12,8 @@ from barnabas.raft.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     Failed,
+    FetchRequest,
+    FetchResponse,
     ProbeRequest,
     VoteRequest,
     VoteResponse,
@@ -83,3 +85,42 @@ def test_a_follower_forgets_the_errors_of_those_that_it_asks_no_more() -> None:
     assert errors(solo) == {3: "connection refused"}
     solo.follow(2, epoch=solo.node.epoch + 1)
     assert errors(solo) == {}
+
+
+def test_a_node_that_waits_says_why_each_bootstrap_server_is_of_no_help() -> None:
+    config = RaftConfig(cluster_id=CLUSTER, bootstrap=(bootstrap_of(2), bootstrap_of(3)))
+    solo = Solo((), config=config, node_id=4)
+    first = solo.take(FetchRequest)
+    solo.step(Failed(first.correlation, "connection refused"))
+    second = solo.take(FetchRequest)
+    solo.answer(second, FetchResponse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0))
+    said = dict(solo.node.describe(solo.now).servers)
+    assert said == {
+        first.endpoint: "connection refused",
+        second.endpoint: "UNKNOWN_TOPIC_OR_PARTITION: it names no leader",
+    }
+    assert errors(solo) == {}, "no node has a negative id"
+
+
+def test_what_a_bootstrap_server_failed_at_goes_when_it_names_a_leader() -> None:
+    solo = Solo((), config=NAMED, node_id=4)
+    solo.step(Failed(solo.take(FetchRequest).correlation, "connection refused"))
+    assert solo.node.describe(solo.now).servers
+    solo.advance(2.0)
+    names = FetchResponse(ErrorCode.NOT_LEADER_OR_FOLLOWER, 1, 2, (endpoint_of(2),))
+    solo.answer(solo.take(FetchRequest), names)
+    assert solo.node.describe(solo.now).servers == ()
+
+
+def test_voters_that_drew_their_directory_ids_each_for_itself_find_that_their_sets_differ() -> None:
+    solo = Solo((1, 2, 3))
+    theirs = VoteRequest(1, key_of(2, 1), 0, 0, True, key_of(1, 1), CLUSTER)
+    assert solo.error(theirs) is ErrorCode.INVALID_VOTER_KEY
+    assert solo.node.describe(solo.now).differing == ((key_of(2, 1), key_of(1, 1)),)
+
+
+def test_a_voter_on_a_new_disk_does_not_make_the_sets_differ() -> None:
+    solo = Solo((1, 2, 3))
+    asks_the_old_disk = VoteRequest(1, key_of(2), 0, 0, True, key_of(1, 1), CLUSTER)
+    assert solo.error(asks_the_old_disk) is ErrorCode.INVALID_VOTER_KEY
+    assert solo.node.describe(solo.now).differing == ()

@@ -31,6 +31,7 @@ from barnabas.raft.messages import (
     BeginQuorumEpochResponse,
     CancelChangeRequest,
     ChangeResponse,
+    Failed,
     FetchRequest,
     ProbeRequest,
     ProbeResponse,
@@ -660,3 +661,29 @@ def test_reading_the_probe_needs_no_second_thought() -> None:
     solo.answer_probes(4)
     kinds = {type(effect.request) for effect in solo.effects if isinstance(effect, Send) and effect.to == 4}
     assert kinds == {ProbeRequest, BeginQuorumEpochRequest}
+
+
+def test_a_voter_to_be_of_another_cluster_is_refused_at_once_with_the_ids_of_both() -> None:
+    solo = Solo((1, 2, 3)).lead()
+    solo.observe(4)
+    solo.ask(add())
+    solo.answer(solo.take(ProbeRequest, 4), ProbeResponse(ErrorCode.NONE, VersionRange(0, 1)))
+    solo.step(
+        Failed(
+            solo.take(BeginQuorumEpochRequest, 4).correlation,
+            "it is of cluster theirs, this node is of cluster ours",
+            another_cluster=True,
+        )
+    )
+    refused = solo.reply()
+    assert isinstance(refused, ChangeResponse)
+    assert refused.error is ErrorCode.INVALID_REQUEST
+    assert (refused.message or "").endswith(": it is of cluster theirs, this node is of cluster ours")
+
+
+def test_a_change_for_another_cluster_is_refused_with_the_ids_of_both() -> None:
+    refused = Solo((1, 2, 3)).lead().ask(add(cluster_id="theirs"))
+    assert isinstance(refused, ChangeResponse)
+    assert refused.error is ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert "cluster theirs" in (refused.message or "")
+    assert f"cluster is {CLUSTER}" in (refused.message or "")

@@ -6,9 +6,11 @@ import logging
 
 import pytest
 
-from barnabas.model import ReplicaKey, Uuid
+from barnabas.model import Endpoint, ReplicaKey, Uuid
+from barnabas.raft.describe import Description
 from barnabas.raft.effects import Event
-from barnabas.server.kraft.quorum_events import tell
+from barnabas.raft.voters import Voter, VoterSet
+from barnabas.server.kraft.quorum_events import missing, tell, way_out
 
 
 @pytest.mark.parametrize(
@@ -37,3 +39,28 @@ def test_a_voter_without_the_controller_role_is_named_with_a_next_step(
         tell(Event("raft.voter.without-role", (("voter", ReplicaKey(3, Uuid.of(1, 1))),)))
     said = caplog.records[0].fields  # type: ignore[attr-defined]
     assert said["voter"].id == 3 and "remove-controller -i 3" in said["next"]
+
+
+def _seen(voters: VoterSet, **more: object) -> Description:
+    return Description(False, None, 0, -1, voters, **more)  # type: ignore[arg-type]
+
+
+def test_who_waits_for_its_first_leader_names_the_bootstrap_servers_and_their_errors() -> None:
+    seen = _seen(VoterSet(), servers=((Endpoint("CONTROLLER", "c1", 9093), "connection refused"),))
+    assert missing(seen) == "bootstrap server c1:9093 is of no help (connection refused)"
+    assert "controller.quorum.bootstrap.servers" in way_out(seen)
+
+
+def test_voter_sets_that_differ_are_told_with_both_disks_instead_of_that_all_answer() -> None:
+    ours = [ReplicaKey(id_, Uuid.of(1, id_)) for id_ in (1, 2)]
+    theirs = [ReplicaKey(id_, Uuid.of(2, id_)) for id_ in (1, 2)]
+    seen = _seen(
+        VoterSet.of(Voter(key, ()) for key in ours),
+        errors=((2, "another disk answers"),),
+        differing=((theirs[1], theirs[0]),),
+    )
+    assert missing(seen) == (
+        f"the voter sets differ: here the voters are {ours[0]} and {ours[1]}, "
+        f"but {theirs[1]} asks {theirs[0]} for its vote"
+    )
+    assert "--initial-controllers" in way_out(seen)

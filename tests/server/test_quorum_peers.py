@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import struct
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, suppress
@@ -25,7 +26,12 @@ from barnabas.server.kraft.peers import Peers
 from barnabas.wire.codec.message import Message, decode
 from barnabas.wire.frame import read_request_header, write_response
 from barnabas.wire.registry import request_class
-from barnabas.wire.schemas.cluster import ApiVersion, ApiVersionsResponse, SupportedFeatureKey
+from barnabas.wire.schemas.cluster import (
+    ApiVersion,
+    ApiVersionsResponse,
+    DescribeClusterResponse,
+    SupportedFeatureKey,
+)
 from barnabas.wire.schemas.own import ExchangeEndpointsRequest
 from barnabas.wire.schemas.quorum import (
     VoteResponse,
@@ -199,9 +205,13 @@ def test_a_peer_without_pre_votes_is_unsupported_not_broken() -> None:
 def test_a_node_of_another_cluster_only_fails_and_one_that_forbids_us_is_heard() -> None:
     async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
         other.answers[52] = giving(VoteResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID))
+        other.answers[60] = giving(DescribeClusterResponse(cluster_id="theirs"))
         peers.send(Send(1, 2, other.endpoint, VOTE))
-        assert isinstance(await heard.get(), raft.Failed)
-        assert peers.strangers == {other.endpoint}
+        failed = await heard.get()
+        assert isinstance(failed, raft.Failed)
+        assert failed.another_cluster
+        assert failed.reason == "it is of cluster theirs, this node is of cluster cluster"
+        assert peers.strangers == {other.endpoint: "theirs"}
         other.answers[52] = giving(VoteResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
         peers.send(Send(2, 2, other.endpoint, VOTE))
         answered = await heard.get()
@@ -209,6 +219,23 @@ def test_a_node_of_another_cluster_only_fails_and_one_that_forbids_us_is_heard()
         assert answered.response.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
     run(story)
+
+
+def test_the_first_refusal_for_another_cluster_is_logged_with_both_ids(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
+        other.answers[52] = giving(VoteResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID))
+        other.answers[60] = giving(DescribeClusterResponse(cluster_id="theirs"))
+        for correlation in (1, 2):
+            peers.send(Send(correlation, 2, other.endpoint, VOTE))
+            await heard.get()
+
+    with caplog.at_level(logging.WARNING):
+        run(story)
+    (said,) = [record.fields for record in caplog.records if hasattr(record, "fields")]
+    assert (said["cluster"], said["own"]) == ("theirs", "cluster")
+    assert "storage info" in said["next"]
 
 
 def test_a_node_that_moved_is_dialled_where_it_is_now_and_a_probe_hears_what_it_supports() -> None:

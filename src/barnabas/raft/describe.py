@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from barnabas.model import NO_OFFSET, Epoch, NodeId, Now, Offset, ReplicaKey
-from barnabas.raft import leadership
+from barnabas.model import NO_OFFSET, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
+from barnabas.raft import answers, leadership
 from barnabas.raft.core import Core
 from barnabas.raft.membership.target import steps_left, target_of
 from barnabas.raft.progress import WITHOUT_ROLE, Progress
@@ -32,7 +32,9 @@ class Description:
 
     `committed` are the voters before the newest set, while that is not committed.  `survivable` is how many voters
     may fail now with a majority left, -1 where this node does not know.  `errors`: why nodes do not answer, or do
-    not count.  `able` are the observers that live and may have the controller role (leader only).
+    not count.  `able` are the observers that live and may have the controller role (leader only).  `servers`:
+    why bootstrap servers gave no answer of use.  `differing` (without a leader only): who asked for a vote and has
+    other voters than this node, and how it names this node.
     """
 
     is_leader: bool
@@ -49,6 +51,8 @@ class Description:
     survivable: int = -1
     errors: tuple[tuple[NodeId, str], ...] = ()
     able: tuple[ReplicaKey, ...] = ()
+    servers: tuple[tuple[Endpoint, str], ...] = ()
+    differing: tuple[tuple[ReplicaKey, ReplicaKey], ...] = ()
 
     def could_vote(self, controllers: Collection[NodeId]) -> tuple[NodeId, ...]:
         """Return the ids of the observers that could be made voters, given the registered controllers.
@@ -93,6 +97,8 @@ def describe(core: Core, now: Now) -> Description:
             steps_left=left,
             committed=_committed(core, known),
             errors=core.peers.errors(),
+            servers=answers.server_errors(core),
+            differing=tuple(core.peers.differing[node_id] for node_id in sorted(core.peers.differing)),
         )
     entry, fresh = core.voters.entry(core.key), core.config.fetch_timeout
     known_as = core.key if entry is None else entry.key

@@ -11,7 +11,7 @@ from math import inf
 
 from barnabas.errors import ErrorCode
 from barnabas.model import NO_NODE, ZERO_UUID, Endpoint, Epoch, NodeId, Now, ReplicaKey
-from barnabas.raft import leadership
+from barnabas.raft import answers, leadership
 from barnabas.raft.core import Core
 from barnabas.raft.effects import LeaderChanged, Send
 from barnabas.raft.entries import ElectionState
@@ -192,6 +192,7 @@ def on_vote(core: Core, token: object, request: VoteRequest, now: Now) -> None:
     if request.epoch > core.epoch:
         learn(core, request.epoch, NO_NODE, (), now)
     if not _addressed(core, request.voter):
+        answers.another_disk(core, request)
         return answer(ErrorCode.INVALID_VOTER_KEY)
     granted = _grants(core, request, now)
     if granted and not request.pre_vote:

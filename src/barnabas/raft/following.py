@@ -12,6 +12,7 @@ from math import inf
 from barnabas.errors import ErrorCode
 from barnabas.model import NO_OFFSET, Endpoint, NodeId, Now, Offset
 from barnabas.raft import election
+from barnabas.raft.answers import FIRST_SERVER
 from barnabas.raft.core import Core
 from barnabas.raft.effects import InstallSnapshot, Send, WriteSnapshot
 from barnabas.raft.entries import SnapshotId
@@ -158,7 +159,7 @@ def _leader_address(core: Core, role: Follower) -> Endpoint | None:
 
 def _bootstrap_target(core: Core, now: Now) -> tuple[NodeId, Endpoint | None] | None:
     servers: list[tuple[NodeId, Endpoint | None]] = [
-        (-2 - index, endpoint) for index, endpoint in enumerate(core.config.bootstrap)
+        (FIRST_SERVER - index, endpoint) for index, endpoint in enumerate(core.config.bootstrap)
     ]
     servers += [(i, core.whereabouts(i)) for i in core.voters.ids if i != core.key.id]
     servers += [

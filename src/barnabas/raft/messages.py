@@ -365,11 +365,15 @@ class Answered:
 
 @value
 class Failed:
-    """A Send that got no response.  `unsupported`: the peer does not know that version."""
+    """A Send that got no response of use.
+
+    `unsupported`: the peer does not know that version.  `another_cluster`: it is of another one.
+    """
 
     correlation: int
     reason: str = ""
     unsupported: bool = False
+    another_cluster: bool = False
 
 
 @value

@@ -215,7 +215,7 @@ class RaftNode:
             return
         if core.peers.next_deadline() <= now.mono:
             for correlation in core.peers.expired(now.mono):
-                self._failed(correlation, "no answer in time", False, now)
+                self._failed(correlation, "no answer in time", now)
             core.peers.wake(now.mono)
         while True:
             role = core.role
@@ -249,8 +249,8 @@ class RaftNode:
                 self._received(token, request, now)
             case Answered(correlation, response):
                 self._answered(correlation, response, now)
-            case Failed(correlation, reason, unsupported):
-                self._failed(correlation, reason, unsupported, now)
+            case Failed(correlation, reason, unsupported, foreign):
+                self._failed(correlation, reason, now, unsupported=unsupported, foreign=foreign)
             case Disconnected(node_id, reason):
                 self._disconnected(node_id, reason, now)
             case Persisted(end_offset, cut):
@@ -395,6 +395,11 @@ class RaftNode:
             raise superseded.left_behind(core, node_id, response)
         elif response.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             raise KafkaError(response.error, f"node {node_id} does not authorize this one")
+        elif node_id <= answers.FIRST_SERVER:
+            if getattr(response, "leader_id", NO_NODE) >= 0:
+                core.peers.heard_from(node_id)
+            else:
+                answers.no_answer(core, node_id, where, f"{response.error.name}: it names no leader")
         self._hear(node_id, request, response, now)
 
     def _unbelievable(
@@ -447,7 +452,9 @@ class RaftNode:
             case _:
                 assert_never(response)
 
-    def _failed(self, correlation: int, reason: str, unsupported: bool, now: Now) -> None:
+    def _failed(
+        self, correlation: int, reason: str, now: Now, *, unsupported: bool = False, foreign: bool = False
+    ) -> None:
         core = self.core
         if self.exchange.expects(correlation):
             self.exchange.failed(core, correlation, now, unsupported=unsupported)
@@ -464,12 +471,12 @@ class RaftNode:
             core.peers.try_next_endpoint(node_id)
         if unsupported and isinstance(request, VoteRequest):
             election.on_vote_unsupported(core, request, now)
-        pending.on_failure(core, node_id, request, reason)
+        pending.on_failure(core, node_id, request, reason, for_good=foreign)
 
     def _disconnected(self, node_id: NodeId, reason: str, now: Now) -> None:
         core = self.core
         for correlation in core.peers.waiting_on(node_id):
-            self._failed(correlation, reason, False, now)
+            self._failed(correlation, reason, now)
         if isinstance(core.role, Follower) and core.role.leader_id == node_id:
             following.leader_reset(core, core.role, now)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from barnabas.model import Endpoint, NodeId
+from barnabas.model import Endpoint, NodeId, ReplicaKey
 from barnabas.raft.discovery.book import AddressBook
 from barnabas.raft.messages import Request
 
@@ -39,7 +39,17 @@ class Peers:
     that wants to be let in must go on fetching meanwhile.
     """
 
-    __slots__ = ("_backoff", "_errors", "_next", "_peers", "_places", "_timeout", "_waiting", "book")
+    __slots__ = (
+        "_backoff",
+        "_errors",
+        "_next",
+        "_peers",
+        "_places",
+        "_timeout",
+        "_waiting",
+        "book",
+        "differing",
+    )
 
     def __init__(self, timeout: float, backoff: float, book: AddressBook) -> None:
         self.book = book
@@ -50,6 +60,8 @@ class Peers:
         self._places: dict[NodeId, int] = {}
         self._errors: dict[NodeId, str] = {}
         self._next = 0
+        self.differing: dict[NodeId, tuple[ReplicaKey, ReplicaKey]] = {}
+        """Who asked for a vote and has other voters: itself, and how it names this node; by its id."""
 
     def ready(self, node_id: NodeId, now: float, lane: int = 0) -> bool:
         """Whether a request may go there now."""
@@ -76,20 +88,25 @@ class Peers:
 
     def failed(self, node_id: NodeId, reason: str) -> None:
         """Remember why it gave no answer of use.  `reset` keeps this, too: an operator may ask for it."""
-        if node_id >= 0:  # a bootstrap server has no id
-            self._errors[node_id] = reason
+        self._errors[node_id] = reason
 
     def heard_from(self, node_id: NodeId) -> None:
         """It asked us, or answered: there is no error to show any more."""
         self._errors.pop(node_id, None)
+        self.differing.pop(node_id, None)
 
     def asks_only(self, leader_id: NodeId) -> None:
         """Forget why the others gave no answer: a follower asks its leader only, and would never hear of them."""
         self._errors = {node_id: why for node_id, why in self._errors.items() if node_id == leader_id}
+        self.differing.clear()
 
     def errors(self) -> tuple[tuple[NodeId, str], ...]:
         """Why each node that does not answer does not, by id."""
-        return tuple(sorted(self._errors.items()))
+        return tuple(sorted((id_, why) for id_, why in self._errors.items() if id_ >= 0))
+
+    def error_of(self, node_id: NodeId) -> str | None:
+        """Return why this node, or bootstrap server, gave no answer of use; None: nothing is known against it."""
+        return self._errors.get(node_id)
 
     def asking(self, node_id: NodeId) -> bool:
         """Whether a request to it is not answered yet."""

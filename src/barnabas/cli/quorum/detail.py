@@ -26,6 +26,8 @@ __all__ = [
     "wait_until_possible",
 ]
 
+_NEXT = "next: "
+"""How a node without a leader begins what is to be done, after what it waits for."""
 _COLUMNS = ("NODE", "ROLE", "LAG", "LAG_MS", "ENDPOINTS", "LAST_ERROR")
 GIVEN_UP_LOOKS = 3
 """A leader that was just elected may not say its target at once: so often it must be missing."""
@@ -201,9 +203,11 @@ def detail_lines(detail: QuorumDetail, *, moving: bool = True) -> list[str]:
     if detail.target:
         steps = "step" if detail.steps_left == 1 else "steps"
         lines.append(_fact("Target", f"{_ids(detail.target)}; {detail.steps_left} {steps} left"))
-    lines += [_fact("Waits", reason) for reason in detail.waiting]
+    lines += [_fact("Waits", reason) for reason in detail.waiting if not reason.startswith(_NEXT)]
     lines += _table(detail, moving)
-    if quorum is None:
+    known = [reason for reason in detail.waiting if reason.startswith(_NEXT)]
+    lines += [f"  {reason}" for reason in known]
+    if quorum is None and not known:
         lines.append("  next: start the voters that do not answer; if a majority is gone for good,")
         lines.append("        `barnabas quorum recover --help`")
     return lines

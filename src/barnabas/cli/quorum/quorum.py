@@ -181,7 +181,7 @@ def _add(args: argparse.Namespace) -> int:
             "add-controller needs --command-config with the new controller's properties",
             next_step="give the file that it was started with",
         )
-    controller, directory_id, endpoints = new_controller(read_properties(args.command_config))
+    controller, directory_id, endpoints, cluster_id = new_controller(read_properties(args.command_config))
     shown = ", ".join(str(endpoint) for endpoint in endpoints)
     from barnabas.client.admin.admin import Admin
     from barnabas.client.admin.quorum import add_controller
@@ -189,7 +189,7 @@ def _add(args: argparse.Namespace) -> int:
     with Admin(bootstrap_of(args), timeout=args.timeout, security=security_of(args)) as admin:
         outcome = _before(args, admin, VoterCheck.ADD, controller, directory_id)
         if not args.dry_run:
-            add_controller(admin.cluster, controller, directory_id, endpoints, force=args.force)
+            add_controller(admin.cluster, controller, directory_id, endpoints, cluster_id, force=args.force)
         bootstrap = _bootstrap(args, admin)
     if args.json:
         document = {
@@ -226,8 +226,8 @@ def _bootstrap(args: argparse.Namespace, admin: Admin) -> str:
     return "" if args.dry_run or not args.wait else quorum_detail.bootstrap_line(admin.quorum_detail())
 
 
-def new_controller(properties: dict[str, str]) -> tuple[int, Uuid, tuple[Endpoint, ...]]:
-    """Id, directory id and controller endpoints that a property file stands for.
+def new_controller(properties: dict[str, str]) -> tuple[int, Uuid, tuple[Endpoint, ...], str]:
+    """Id, directory id, controller endpoints and cluster id that a property file stands for.
 
     Raises ConfigError when it is no controller's file, or its directory is not formatted.
     """
@@ -249,7 +249,7 @@ def new_controller(properties: dict[str, str]) -> tuple[int, Uuid, tuple[Endpoin
     for endpoint in config.controller_listeners:
         own = advertised.get(endpoint.listener, endpoint)
         endpoints.append(own if own.host not in ("", "0.0.0.0", "::") else own._replace(host="localhost"))
-    return config.node_id, meta.directory_id, tuple(endpoints)
+    return config.node_id, meta.directory_id, tuple(endpoints), meta.cluster_id
 
 
 def _remove(args: argparse.Namespace) -> int:

@@ -146,6 +146,8 @@ _ADVICE = {
     ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "nothing to do; `barnabas quorum describe --detail` shows the voters",
     ErrorCode.INVALID_REPLICA_ASSIGNMENT: "`barnabas quorum describe --detail` shows who could vote",
     ErrorCode.UNSUPPORTED_VERSION: "`barnabas features upgrade --feature kraft.version=1` allows it",
+    ErrorCode.INCONSISTENT_CLUSTER_ID: "ask a controller of the other cluster, or format the node's empty disk: "
+    "`barnabas storage format -t CLUSTER_ID -c FILE --no-initial-controllers`",
     ErrorCode.BROKER_ID_NOT_REGISTERED: "`barnabas cluster list-endpoints --include-fenced-brokers` shows them",
 }
 

@@ -74,7 +74,8 @@ def on_request(core: Core, token: object, request: Request, now: Now) -> None:
 def _admit(core: Core, token: object, request: Request, now: Now) -> None:
     cluster_id = getattr(request, "cluster_id", None)
     if cluster_id is not None and cluster_id != core.config.cluster_id:
-        raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, f"this cluster is {core.config.cluster_id}")
+        why = f"the request is for cluster {cluster_id}, this cluster is {core.config.cluster_id}"
+        raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, why)
     epoch = request.epoch if isinstance(request, UpdateVoterRequest) else core.epoch
     if error := replication.leader_error(core, epoch):
         raise KafkaError(error, f"the leader of epoch {core.epoch} is {core.leader_id}")
@@ -277,19 +278,31 @@ def on_begin_response(
     if response.error is ErrorCode.NONE:
         change.probe.is_who_it_says = True
     elif response.error in (ErrorCode.INVALID_VOTER_KEY, ErrorCode.INCONSISTENT_CLUSTER_ID):
-        role = core.role
-        assert isinstance(role, Leader)
-        role.pending_changes.remove(change)
-        why = f"the node at that endpoint is not {wanted.voter} of this cluster"
-        _answer(core, change, ErrorCode.INVALID_REQUEST, why)
+        _refuse_impostor(core, change)
     else:
         change.probe.failure = response.error.name
         core.peers.back_off(node_id, now.mono)
 
 
-def on_failure(core: Core, node_id: NodeId, request: Request, reason: str) -> None:
-    """A request got no answer; a probe remembers why."""
+def _refuse_impostor(core: Core, change: PendingChange, reason: str = "") -> None:
+    """Refuse a change for good: another node than the voter-to-be listens at its endpoint."""
+    role, wanted = core.role, change.request
+    assert isinstance(role, Leader)
+    assert isinstance(wanted, AddVoterRequest)
+    role.pending_changes.remove(change)
+    why = f"the node at that endpoint is not {wanted.voter} of this cluster"
+    _answer(core, change, ErrorCode.INVALID_REQUEST, f"{why}: {reason}" if reason else why)
+
+
+def on_failure(core: Core, node_id: NodeId, request: Request, reason: str, *, for_good: bool = False) -> None:
+    """Remember why a probe got no answer; `for_good`: the node there is of another cluster."""
     if isinstance(request, (ProbeRequest, BeginQuorumEpochRequest)):
         change = _probed(core, node_id)
-        if change is not None:
+        if change is None:
+            return
+        wanted = change.request
+        assert isinstance(wanted, AddVoterRequest)
+        if for_good and isinstance(request, BeginQuorumEpochRequest) and request.voter == wanted.voter:
+            _refuse_impostor(core, change, reason)
+        else:
             change.probe.failure = reason

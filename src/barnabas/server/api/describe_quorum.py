@@ -9,7 +9,7 @@ from barnabas.errors import ErrorCode
 from barnabas.model import METADATA_TOPIC, NodeId
 from barnabas.raft.describe import Description, ReplicaRow
 from barnabas.raft.messages import ChangeResponse
-from barnabas.server.kraft.quorum_events import missing
+from barnabas.server.kraft.quorum_events import missing, way_out
 from barnabas.wire.schemas.quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
@@ -82,6 +82,8 @@ def _detail(quorum: Description, controllers: Collection[NodeId], leaderless_ms:
     if leaderless_ms >= 0:
         who = missing(quorum) or "the voters answer, and elect"
         waiting.append(f"no leader for {leaderless_ms / 1000:.1f} s: {who}")
+        if then := way_out(quorum):
+            waiting.append(f"next: {then}")
     return {
         "target_voters": [key.id for key in quorum.target or ()],
         "committed_voters": [key.id for key in quorum.committed or ()],

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 from barnabas.client.aio import AsyncConnection
@@ -42,6 +43,7 @@ from barnabas.raft.messages import (
 from barnabas.server.kraft.codec.asking import request_out, response_in_steps
 from barnabas.server.loop.dialling import dial
 from barnabas.server.observe import events
+from barnabas.wire.schemas.cluster import DescribeClusterRequest
 
 __all__ = ["Peers", "PeersStatistics"]
 
@@ -50,6 +52,8 @@ STRANGER = events.register(
 )
 REFUSED = events.register("quorum.peer-refused", logging.DEBUG, "another controller refused a request")
 
+CONTROLLERS = 2
+"""Endpoint type of DescribeCluster (KIP-919)."""
 FETCHES, CHANGES, ELECTIONS = "fetch", "change", "election"
 _LANES: dict[type[Request], str] = {
     FetchRequest: FETCHES,
@@ -94,8 +98,8 @@ class Peers:
         self.receive = receive
         self.security = security
         self.dials = self.failures = 0
-        self.strangers: set[Endpoint] = set()
-        """The peers that said that this node is of another cluster."""
+        self.strangers: dict[Endpoint, str] = {}
+        """The cluster, "another" where it does not say, of each peer that refused this node for its own."""
         self._lines: dict[tuple[NodeId, str], Line] = {}
         self._aside: dict[int, Line] = {}
         """Lines for one exchange of addresses each, by correlation."""
@@ -199,6 +203,8 @@ class Line:
             response = await _in_turns(response_in_steps(answer, peers.listener))
             self._failures = 0
         except BarnabasError as error:
+            if isinstance(error, KafkaError) and error.code is ErrorCode.INCONSISTENT_CLUSTER_ID:
+                error.message = await self._stranger(effect, endpoint)
             self._task = None
             self._failed(effect, endpoint, error)
         except Exception as error:  # a defect: it must not vanish with this task
@@ -232,6 +238,29 @@ class Line:
         )
         return self._connection
 
+    async def _stranger(self, effect: Send, endpoint: Endpoint) -> str:
+        """Return both sides' clusters, and say them once in an event.  The refusal itself names none."""
+        strangers, connection = self._peers.strangers, self._connection
+        ours = getattr(effect.request, "cluster_id", None)
+        if endpoint not in strangers:
+            theirs = ""
+            with suppress(BarnabasError):
+                assert connection is not None
+                theirs = (
+                    await connection.request(DescribeClusterRequest(endpoint_type=CONTROLLERS))
+                ).cluster_id
+            strangers[endpoint] = theirs or "another"
+            events.emit(
+                STRANGER,
+                node=effect.to,
+                address=f"{endpoint.host}:{endpoint.port}",
+                cluster=strangers[endpoint],
+                own=ours,
+                next="check controller.quorum.bootstrap.servers; `barnabas storage info -c FILE` at "
+                "either node shows what its disk is formatted for",
+            )
+        return f"it is of cluster {strangers[endpoint]}, this node is of cluster {ours}"
+
     def _failed(self, effect: Send, endpoint: Endpoint, error: BarnabasError) -> None:
         peers = self._peers
         peers.failures += 1
@@ -246,15 +275,13 @@ class Line:
             peers.receive(Failed(effect.correlation, error.message))
             return
         code = error.code if isinstance(error, KafkaError) else None
-        if code is ErrorCode.INCONSISTENT_CLUSTER_ID and endpoint not in peers.strangers:
-            peers.strangers.add(endpoint)  # one line is enough
-            events.emit(STRANGER, node=effect.to, address=f"{endpoint.host}:{endpoint.port}")
         if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:  # the core ends the node over this one
             peers.receive(Answered(effect.correlation, BeginQuorumEpochResponse(code, -1)))
             return
         events.emit(REFUSED, node=effect.to, request=type(effect.request).__name__, error=error)
         unsupported = code is ErrorCode.UNSUPPORTED_VERSION
-        peers.receive(Failed(effect.correlation, error.message, unsupported))
+        foreign = code is ErrorCode.INCONSISTENT_CLUSTER_ID
+        peers.receive(Failed(effect.correlation, error.message, unsupported, foreign))
 
 
 async def _in_turns(steps: Generator[None, None, _T]) -> _T:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+from barnabas.model import ReplicaKey
 from barnabas.ports import Clock
 from barnabas.raft.describe import Description
 from barnabas.raft.effects import Event
@@ -15,7 +16,7 @@ from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft.storage import MetadataStore
 from barnabas.server.observe import events
 
-__all__ = ["Leaderless", "missing", "names_of", "tell", "tell_opened"]
+__all__ = ["Leaderless", "missing", "names_of", "tell", "tell_opened", "way_out"]
 
 RECOVERED = events.register("quorum.recovered", logging.INFO, "the metadata log is open")
 ACTIVE = events.register("quorum.active", logging.INFO, "this node is the active controller")
@@ -177,8 +178,9 @@ class Leaderless:
     def _tell(self) -> None:
         if self._look():
             return
-        who = missing(self._describe()) or "unknown"
-        events.emit(LEADERLESS, seconds=self.ms // 1000, missing=who, next=IF_MOVED)
+        seen = self._describe()
+        who = missing(seen) or "unknown"
+        events.emit(LEADERLESS, seconds=self.ms // 1000, missing=who, next=way_out(seen) or IF_MOVED)
         self._interval = min(2 * self._interval, LONGEST_S)
         self._timer = self._loop.call_later(self._interval, self._tell)
 
@@ -190,13 +192,37 @@ class Leaderless:
 
 
 def missing(quorum: Description) -> str:
-    """`voter 1 does not answer (it refuses); ...`: the voters that gave this node no answer, by reason."""
-    ids = quorum.voters.ids
+    """`voter 1 does not answer (it refuses); ...`: the voters that gave this node no answer, by reason.
+
+    Before them, voters whose own voter set is another; after them, bootstrap servers that gave no answer of use.
+    """
+    said = [_differs(quorum.voters, *both) for both in quorum.differing]
+    ids = set(quorum.voters.ids) - {candidate.id for candidate, _ in quorum.differing}
     by_reason: dict[str, list[str]] = {}
     for node_id, reason in quorum.errors:
         if node_id in ids:
             by_reason.setdefault(reason, []).append(str(node_id))
-    return "; ".join(_sentence(nodes, reason) for reason, nodes in by_reason.items())
+    said += [_sentence(nodes, reason) for reason, nodes in by_reason.items()]
+    said += [f"bootstrap server {at.host}:{at.port} is of no help ({why})" for at, why in quorum.servers]
+    return "; ".join(said)
+
+
+def way_out(quorum: Description) -> str:
+    """Return the next step where what is missing cannot come by itself; empty: start or find the voters."""
+    if quorum.differing:
+        return (
+            "give all controllers one list, on the emptied metadata directory of each with another: "
+            "barnabas storage format -c FILE -t CLUSTER_ID --initial-controllers ID@HOST:PORT:DIRECTORY_ID,..."
+        )
+    if quorum.servers and not quorum.voters.ids:
+        return "name running controllers in controller.quorum.bootstrap.servers, and start this node again"
+    return ""
+
+
+def _differs(voters: VoterSet, candidate: ReplicaKey, named: ReplicaKey) -> str:
+    """`the voter sets differ: here the voters are 1-A and 2-B, but 2-C asks 1-D for its vote`."""
+    ours = " and ".join(str(voter.key) for voter in voters if voter.key.id in (candidate.id, named.id))
+    return f"the voter sets differ: here the voters are {ours}, but {candidate} asks {named} for its vote"
 
 
 def _sentence(nodes: list[str], reason: str) -> str:
