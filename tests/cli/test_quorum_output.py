@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
+from contextlib import nullcontext
+
 import pytest
 
+from barnabas.cli.quorum import target
 from barnabas.cli.quorum.quorum import replication_lines, status_lines
+from barnabas.cli.quorum.target import reassign
 from barnabas.client.admin.described import QuorumDescription, QuorumReplica
-from barnabas.errors import BarnabasError
+from barnabas.client.admin.quorum import advice
+from barnabas.errors import BarnabasError, ConfigError, ErrorCode
 from barnabas.model import Uuid
 
 
@@ -79,3 +85,39 @@ def test_a_leader_that_removes_itself_leads_as_an_observer() -> None:
 def test_a_leader_that_is_nowhere_is_an_error() -> None:
     with pytest.raises(BarnabasError, match="node 9, is not among"):
         status_lines(quorum(leader=9))
+
+
+def test_an_empty_target_is_a_mistake_and_not_a_question() -> None:
+    args = argparse.Namespace(target="", cancel=False, wait=False, dry_run=False)
+    with pytest.raises(ConfigError, match="--target ''"):
+        reassign(args)
+
+
+def test_a_dry_run_of_a_cancellation_does_not_wait() -> None:
+    args = argparse.Namespace(target=None, cancel=True, wait=True, dry_run=True)
+    with pytest.raises(ConfigError, match="--target or --cancel"):
+        reassign(args)
+
+
+def test_a_cancellation_may_wait_for_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(target, "_go", lambda args, admin, ids: asked.append(ids) or "")
+    monkeypatch.setattr("barnabas.client.admin.admin.Admin", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(target, "bootstrap_of", lambda args: "")
+    monkeypatch.setattr(target, "security_of", lambda args: None)
+    args = argparse.Namespace(target=None, cancel=True, wait=True, dry_run=False, json=False, timeout=1.0)
+    assert reassign(args) == 0
+    assert asked == [None]
+
+
+@pytest.mark.parametrize(("voters", "warned"), [(1, False), (2, True), (3, False), (4, True)])
+def test_an_even_number_of_voters_is_warned_of_however_it_came_about(
+    voters: int, warned: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target.warn_of_even_number(voters)
+    assert (f"warning: {voters} voters" in capsys.readouterr().err) is warned
+
+
+def test_the_advice_for_a_new_disk_and_for_the_last_voter_names_a_command() -> None:
+    assert "quorum replace --node" in advice(ErrorCode.DUPLICATE_VOTER)
+    assert "add-controller" in advice(ErrorCode.VOTER_NOT_FOUND)

@@ -11,7 +11,14 @@ from raft_solo import Solo
 from barnabas.errors import ErrorCode
 from barnabas.raft.effects import Append
 from barnabas.raft.entries import Batch, Opaque, VotersEntry
-from barnabas.raft.messages import AddVoterRequest, ChangeResponse, RemoveVoterRequest, UpdateVoterRequest
+from barnabas.raft.membership.pending_change import PendingChange
+from barnabas.raft.messages import (
+    AddVoterRequest,
+    ChangeResponse,
+    RemoveVoterRequest,
+    UpdateVoterRequest,
+    UpgradeRequest,
+)
 
 
 def keeper(*voters: int) -> Solo:
@@ -59,3 +66,15 @@ def test_every_change_has_its_line_appended_in_its_own_step() -> None:
         if isinstance(batch.entries[-1], VotersEntry) and isinstance(behind.entries[0], Opaque):
             told.append(str(behind.entries[0].payload).split()[0])
     assert told == ["add", "update", "remove"]
+
+
+def test_a_node_that_joins_by_itself_is_not_taken_for_an_operator() -> None:
+    solo = keeper(1, 2)
+    solo.observe(4)
+    solo.ask(AddVoterRequest(key_of(4), (endpoint_of(4),), 5.0, ack_when_committed=False))
+    solo.answer_probes(4)
+    assert [(note.what, note.by) for note in solo.noted] == [(f"add {key_of(4)}", "node 4 by itself")]
+
+
+def test_an_upgrade_names_the_feature_and_the_level() -> None:
+    assert str(PendingChange(None, UpgradeRequest(1), 0.0)) == "upgrade kraft.version to 1"

@@ -687,3 +687,15 @@ def test_a_change_for_another_cluster_is_refused_with_the_ids_of_both() -> None:
     assert refused.error is ErrorCode.INCONSISTENT_CLUSTER_ID
     assert "cluster theirs" in (refused.message or "")
     assert f"cluster is {CLUSTER}" in (refused.message or "")
+
+
+def test_a_voters_new_disk_is_told_that_the_old_one_still_votes() -> None:
+    refused = Solo((1, 2, 3)).lead().ask(add(2, disk=1))
+    assert isinstance(refused, ChangeResponse)
+    assert refused.error is ErrorCode.DUPLICATE_VOTER
+    assert refused.message == f"{key_of(2)} is a voter already: another disk of node 2"
+
+
+def test_a_removal_at_kraft_version_0_is_refused_for_the_version_not_for_the_unknown_disk() -> None:
+    solo = Solo(log_view=journal_of((1, 2, 3), version=0)).lead()
+    assert solo.error(RemoveVoterRequest(ReplicaKey(3, ZERO_UUID))) is ErrorCode.UNSUPPORTED_VERSION

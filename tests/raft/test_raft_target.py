@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from raft_cluster import Cluster, Server, endpoint_of
+from raft_cluster import Cluster, Server, endpoint_of, key_of
 
 from barnabas.errors import ErrorCode
+from barnabas.raft.membership.pending_change import Waiting
+from barnabas.raft.membership.target import next_step
 from barnabas.raft.messages import ReassignRequest
 
 ADDRESSES = tuple((i, (endpoint_of(i),)) for i in range(1, 10))
@@ -125,3 +127,10 @@ def test_a_way_that_needs_a_dead_node_waits_and_says_for_whom() -> None:
         assert "waiting for 4" in waiting
         assert cluster.change(ReassignRequest(None)).error is ErrorCode.NONE
     cluster.write("after")
+
+
+def test_who_does_not_keep_up_is_named_with_the_reason() -> None:
+    waits = next_step(
+        (key_of(1),), (key_of(1), key_of(6)), key_of(1), (key_of(1),), (), {key_of(6): Waiting("it lags")}
+    )
+    assert waits == Waiting(f"waiting for {key_of(6)} to keep up: it lags")

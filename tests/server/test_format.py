@@ -105,7 +105,11 @@ def test_a_node_that_is_no_initial_controller_writes_the_voters_and_has_an_id_of
     tmp_path: Path,
 ) -> None:
     plan = FormatPlan.of(controller(tmp_path, node_id="4"), CLUSTER, initial_controllers=THREE)
-    [directory_id] = run(plan).directory_ids.values()
+    result = run(plan)
+    [directory_id] = result.directory_ids.values()
+    assert "Formatting dynamic metadata directory " in result.lines[0], (
+        "Kafka's words for one that does not vote"
+    )
     assert directory_id not in {voter.key.directory_id for voter in plan.voters or ()}
     assert (tmp_path / "logs" / "__cluster_metadata-0" / FIRST).exists()
 
@@ -113,7 +117,7 @@ def test_a_node_that_is_no_initial_controller_writes_the_voters_and_has_an_id_of
 def test_without_initial_controllers_there_is_no_snapshot(tmp_path: Path) -> None:
     result = run(FormatPlan.of(controller(tmp_path), CLUSTER, no_initial_controllers=True))
     assert not (tmp_path / "logs" / "__cluster_metadata-0").exists()
-    assert "Formatting dynamic metadata directory " in result.lines[0]
+    assert "Formatting metadata directory " in result.lines[0], "Kafka's words"
 
 
 def test_a_fixed_quorum_has_no_snapshot_and_is_not_called_dynamic(tmp_path: Path) -> None:

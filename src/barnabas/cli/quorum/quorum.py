@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.controllers import add_flags, bootstrap_of, read_properties, security_of
@@ -190,6 +191,8 @@ def _add(args: argparse.Namespace) -> int:
         outcome = _before(args, admin, VoterCheck.ADD, controller, directory_id)
         if not args.dry_run:
             add_controller(admin.cluster, controller, directory_id, endpoints, cluster_id, force=args.force)
+            with suppress(BarnabasError):  # it is added, whatever comes of this look
+                target.warn_of_even_number(len(admin.quorum().voters))
         bootstrap = _bootstrap(args, admin)
     if args.json:
         document = {

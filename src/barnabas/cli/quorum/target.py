@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from barnabas.client.admin.admin import Admin
     from barnabas.client.admin.described import QuorumDescription, QuorumDetail
 
-__all__ = ["even_sets", "readmit", "reassign", "replace", "warn_of_force"]
+__all__ = ["even_sets", "readmit", "reassign", "replace", "warn_of_even_number", "warn_of_force"]
 
 _FORMAT = "format its empty disk with `barnabas storage format --no-initial-controllers`, start it, ask again"
 SOON_S = 3.0
@@ -34,8 +34,8 @@ def reassign(args: argparse.Namespace) -> int:
     target = _ids_of(args.target)
     if target and args.cancel:
         raise ConfigError("say --target or --cancel, one of the two")
-    if args.wait and (target is None or args.dry_run):
-        raise ConfigError("--wait goes with --target")
+    if args.wait and (args.dry_run or (target is None and not args.cancel)):
+        raise ConfigError("--wait goes with --target or --cancel, and not with --dry-run")
     if args.dry_run and target is None and not args.cancel:
         raise ConfigError("--dry-run goes with --target or --cancel")
     from barnabas.client.admin.admin import Admin
@@ -298,21 +298,24 @@ def _warn_of_even(way: str, target: list[int] | None) -> None:
             "the quorum; a target of one voter more avoids that",
             file=sys.stderr,
         )
-    if len(target) % 2 == 0:
-        bears = (len(target) - 1) // 2
+    warn_of_even_number(len(target))
+
+
+def warn_of_even_number(voters: int) -> None:
+    """Say that so many voters bear no more failures than one fewer would, where that is so."""
+    if voters and voters % 2 == 0:
+        bears = (voters - 1) // 2
         failures = "one dies" if bears == 0 else f"more than {bears} die"
-        print(
-            f"warning: {len(target)} voters stop when {failures}, as {len(target) - 1} would", file=sys.stderr
-        )
+        print(f"warning: {voters} voters stop when {failures}, as {voters - 1} would", file=sys.stderr)
 
 
 def _ids_of(text: str | None) -> list[int] | None:
-    if not text:
+    if text is None:
         return None
     try:
         return [int(word) for word in text.split(",")]
     except ValueError as error:
-        raise ConfigError(f"--target {text}: say node ids with commas, as 4,5,6") from error
+        raise ConfigError(f"--target {text!r}: say node ids with commas, as 4,5,6") from error
 
 
 def _ids(controllers: Any) -> str:

@@ -139,8 +139,9 @@ def server_timeout_ms(seconds: float) -> int:
 
 
 _ADVICE = {
-    ErrorCode.DUPLICATE_VOTER: "it is a voter already; `barnabas quorum describe --status` shows them",
-    ErrorCode.VOTER_NOT_FOUND: "use an id and a directory id that `barnabas quorum describe --status` shows",
+    ErrorCode.DUPLICATE_VOTER: "nothing is to be done, but for a new disk: `barnabas quorum replace --node ID`",
+    ErrorCode.VOTER_NOT_FOUND: "`barnabas quorum describe --status` shows the voters; before the last one goes, "
+    "`barnabas quorum --command-config FILE add-controller` adds another",
     ErrorCode.REQUEST_TIMED_OUT: "look at `barnabas quorum describe --detail` before asking again",
     ErrorCode.REASSIGNMENT_IN_PROGRESS: "`barnabas quorum reassign` shows it; `reassign --cancel` ends it",
     ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "nothing to do; `barnabas quorum describe --detail` shows the voters",

@@ -133,7 +133,11 @@ class Exchange:
             return
         self._outdated = True
         named = [voter.endpoint(core.config.listener) for voter in core.voters]
-        servers = ",".join(f"{e.host}:{e.port}" for e in named if e is not None)
+        found = [e for e in named if e is not None and self._has_worked(e)]
+        found = found or [
+            e for e in _addresses(core) if self._has_worked(e)
+        ]  # the voters' entries may be as old
+        servers = ",".join(f"{e.host}:{e.port}" for e in found)
         core.emit("raft.bootstrap.outdated", next=f"set controller.quorum.bootstrap.servers={servers}")
 
     def _ready(self, core: Core, now: Now, longest: float) -> list[Endpoint]:

@@ -52,7 +52,7 @@ def _found(core: Core, request: Request, now: Now) -> Waiting | str:
             return _add(core, role, voter, now)
         case RemoveVoterRequest(voter):
             _not_during_a_reassignment(core, request.force)
-            steps.check_removal(voter)
+            steps.check_removal(core, voter)
             voters = steps.set_without(core, role, voter, now)
             return voters if isinstance(voters, Waiting) else _comes_to(voters)
         case ReassignRequest():
@@ -76,7 +76,7 @@ def _not_during_a_reassignment(core: Core, force: bool) -> None:
 
 
 def _add(core: Core, role: Leader, voter: ReplicaKey, now: Now) -> Waiting | str:
-    steps.check_removal(voter)  # named in full
+    steps.check_removal(core, voter)  # named in full
     steps.check_new(core, voter)
     if waiting := steps.caught_up(core, role, voter, now):
         return waiting

@@ -95,7 +95,7 @@ def _admit(core: Core, token: object, request: Request, now: Now) -> None:
             timeout = request.timeout
         case RemoveVoterRequest(voter):
             _refuse_during_reassignment(core, request.force)
-            steps.check_removal(voter)
+            steps.check_removal(core, voter)
         case ReassignRequest() | TransferRequest():
             timeout = request.timeout
         case UpgradeRequest():
@@ -227,7 +227,11 @@ def _note(core: Core, role: Leader, change: PendingChange, outcome: ErrorCode, n
     """Keep it in the history."""
     waits = change.waits if change.has_waited else ""
     seconds = max(0.0, now.mono - change.began)
-    leadership.note(core, role, ChangeNoted(change.token, str(change), outcome, seconds, waits))
+    request = change.request
+    by = ""
+    if isinstance(request, AddVoterRequest) and not request.ack_when_committed:
+        by = f"node {request.voter.id} by itself"
+    leadership.note(core, role, ChangeNoted(change.token, str(change), outcome, seconds, waits, by))
 
 
 def _answer(core: Core, change: PendingChange, error: ErrorCode, why: str | None = None) -> None:

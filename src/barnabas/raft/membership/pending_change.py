@@ -13,6 +13,7 @@ from barnabas.raft.messages import (
     ReassignRequest,
     RemoveVoterRequest,
     TransferRequest,
+    UpgradeRequest,
 )
 from barnabas.raft.voters import VersionRange
 
@@ -93,6 +94,8 @@ class PendingChange:
             return "cancel the target" if request.target is None else f"reassign to {request.target}"
         if isinstance(request, TransferRequest):
             return "transfer the lead" if request.to is None else f"transfer the lead to {request.to}"
+        if isinstance(request, UpgradeRequest):
+            return f"upgrade kraft.version to {request.version}"
         return type(request).__name__.removesuffix("Request").lower()
 
     def describe(self) -> str:

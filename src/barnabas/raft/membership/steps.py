@@ -167,7 +167,8 @@ def check_new(core: Core, replica: ReplicaKey) -> None:
     _needs_version_1(core)
     present = core.voters.get(replica.id)
     if present is not None:
-        raise KafkaError(ErrorCode.DUPLICATE_VOTER, f"{present.key} is a voter already")
+        disk = "" if present.key == replica else f": another disk of node {replica.id}"
+        raise KafkaError(ErrorCode.DUPLICATE_VOTER, f"{present.key} is a voter already{disk}")
 
 
 def _probe(core: Core, request: AddVoterRequest, probe: Probe, now: Now) -> Waiting | None:
@@ -216,8 +217,9 @@ def caught_up(core: Core, role: Leader, replica: ReplicaKey, now: Now) -> Waitin
 # ------------------------------------------------------------------ remove
 
 
-def check_removal(voter: ReplicaKey) -> None:
-    """A replica to be removed must be named in full."""
+def check_removal(core: Core, voter: ReplicaKey) -> None:
+    """Refuse a removal at kraft.version 0, where no directory id is known, and of a replica not named in full."""
+    _needs_version_1(core)
     if voter.id < 0 or voter.directory_id == ZERO_UUID:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{voter} is not a node id with a directory id")
 
@@ -249,7 +251,7 @@ def set_without(core: Core, role: Leader, replica: ReplicaKey, now: Now) -> Vote
     if replica not in core.voters.keys:
         raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"{replica} is no voter")
     if len(core.voters) == 1:
-        raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"{replica} is the last voter")
+        raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"{replica} is the last voter, and a quorum needs one")
     voters = core.voters.without(replica)
     return would_be_stuck(core, role, voters, now) or voters  # 4
 

@@ -18,7 +18,9 @@ starts that would need the acknowledgement of a dead node.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
+from types import MappingProxyType
 from typing import NamedTuple
 
 from barnabas.errors import ErrorCode, KafkaError
@@ -186,7 +188,8 @@ def _member(core: Core, node_id: NodeId, living: list[ReplicaKey], known: tuple[
     endpoints = voter.endpoints if voter is not None and voter.key == living[0] else known
     if not endpoints:
         raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"no endpoint of controller {living[0]} is known"
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"node {node_id} is not registered as a controller: a broker cannot vote",
         )
     return Member(living[0], endpoints)
 
@@ -212,8 +215,12 @@ def next_step(
     leader: ReplicaKey,
     living: tuple[ReplicaKey, ...],
     keeps_up: tuple[ReplicaKey, ...],
+    lags: Mapping[ReplicaKey, Waiting] = MappingProxyType({}),
 ) -> Step | Waiting:
-    """The next step of the plan (see the module), or what it waits for.  `current` differs from `target`."""
+    """The next step of the plan (see the module), or what it waits for.  `current` differs from `target`.
+
+    `lags`: why each of the others does not keep up.
+    """
     new = [key for key in target if key not in current]
     going = [key for key in current if key not in target]
 
@@ -230,7 +237,9 @@ def next_step(
         for key in addable:
             if key in keeps_up:
                 return Step("add", key)
-        return Waiting(f"waiting for {' or '.join(str(key) for key in addable)} to keep up")
+        why = "; ".join(lags[key].reason for key in addable if key in lags)
+        keys = " or ".join(str(key) for key in addable)
+        return Waiting(f"waiting for {keys} to keep up" + (f": {why}" if why else ""))
     for key in going:  # 3
         if key != leader and majority_without(key):
             return Step("remove", key)
@@ -273,8 +282,9 @@ def _choose(core: Core, role: Leader, target: tuple[ReplicaKey, ...], now: Now) 
         if key not in living and (waiting := steps.unheard_yet(core, role, f"{key} has", now)):
             return waiting
     new = [key for key in target if key not in current]
-    keeps_up = tuple(key for key in new if steps.caught_up(core, role, key, now) is None)
-    return next_step(current, target, core.key, living, keeps_up)
+    lags = {key: why for key in new if (why := steps.caught_up(core, role, key, now)) is not None}
+    keeps_up = tuple(key for key in new if key not in lags)
+    return next_step(current, target, core.key, living, keeps_up, lags)
 
 
 def _take(core: Core, role: Leader, members: tuple[Member, ...], step: Step | Waiting, now: Now) -> None:

@@ -121,8 +121,8 @@ def unpace(accepted: socket.socket) -> None:
 def _cannot_bind(endpoint: Endpoint, error: OSError) -> ConfigError:
     if error.errno == errno.EADDRINUSE:
         return ConfigError(
-            f"{endpoint}: port {endpoint.port} is taken by another process",
-            next_step=f"stop it (`ss -ltnp 'sport = :{endpoint.port}'` shows it) "
+            f"{endpoint}: port {endpoint.port} is taken",
+            next_step=f"`ss -tanp 'sport = :{endpoint.port}'` shows it: stop it, wait where it is in TIME-WAIT, "
             "or choose another port in listeners",
         )
     if error.errno == errno.EACCES:

@@ -216,7 +216,7 @@ def _write_first_voters(disk: Disk, clock: Clock, plan: FormatPlan, directory_id
     if plan.standalone is not None:
         voters = VoterSet.of([Voter(ReplicaKey(plan.node_id, directory_id), (plan.standalone,))])
     if voters is None:
-        return "dynamic metadata directory" if plan.kraft_version else "metadata directory"
+        return "metadata directory"
     path = f"{plan.metadata_directory}/{METADATA_PARTITION}"
     disk.make_directories(path)
     writer = SnapshotWriter(disk, path, SnapshotId(0, 0))
@@ -231,7 +231,7 @@ def _write_first_voters(disk: Disk, clock: Clock, plan: FormatPlan, directory_id
     writer.append(list(batches))
     writer.freeze()
     disk.sync_directory(plan.metadata_directory)
-    return "dynamic metadata voter directory"
+    return f"dynamic metadata {'' if voters.get(plan.node_id) is None else 'voter '}directory"
 
 
 def format_report(disk: Disk, directories: Iterable[str]) -> tuple[list[str], list[str], dict[str, str]]:
