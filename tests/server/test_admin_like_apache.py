@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.server.admin_cases import SETTINGS, asked_in_turn
 
+from barnabas.client.admin.admin import Admin
 from barnabas.client.blocking import BlockingConnection
 from barnabas.config import Config
 from barnabas.server.node.process import Node
@@ -25,8 +26,11 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a node of ours answers to the same requests in the same order."""
 
     def ask(host: str, port: int) -> dict[str, Any]:
-        with BlockingConnection(host, port, client_id="test") as connection:
-            return asked_in_turn(connection)
+        with Admin(f"{host}:{port}") as admin:  # clients hear of telemetry while there is a subscription
+            admin.alter_configs("client-metrics", "any", {"metrics": "*"})
+            with BlockingConnection(host, port, client_id="test") as connection:
+                admin.alter_configs("client-metrics", "any", reset=["metrics"])
+                return asked_in_turn(connection)
 
     async def main() -> dict[str, Any]:
         config = Config.load(
