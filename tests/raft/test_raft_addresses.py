@@ -279,3 +279,11 @@ def test_a_voter_that_starts_under_the_same_leader_tells_it_where_it_is_now() ->
         node.step(Answered(send.correlation, FetchResponse(ErrorCode.NONE, 3, 2, (endpoint_of(2),), 0, 0)))
     updates = [send.request for send in node.sent if isinstance(send.request, UpdateVoterRequest)]
     assert [update.endpoints for update in updates] == [(Endpoint("CONTROLLER", "new", 77),)]
+
+
+def test_a_configured_address_that_does_not_answer_is_not_proposed_again() -> None:
+    """The voters' entries in the log may say the same as the file, and be as old."""
+    solo = Solo((1, 2), config=RaftConfig(cluster_id=CLUSTER, bootstrap=(endpoint_of(2),)))
+    assert solo.node.exchange._found(solo.node.core) == []
+    elsewhere = Solo((1, 2), config=RaftConfig(cluster_id=CLUSTER, bootstrap=(Endpoint("C", "old", 1),)))
+    assert elsewhere.node.exchange._found(elsewhere.node.core) == [endpoint_of(2)]

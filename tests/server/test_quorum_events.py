@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,7 @@ from barnabas.model import Endpoint, ReplicaKey, Uuid
 from barnabas.raft.describe import Description
 from barnabas.raft.effects import Event
 from barnabas.raft.voters import Voter, VoterSet
-from barnabas.server.kraft.quorum_events import missing, tell, way_out
+from barnabas.server.kraft.quorum_events import missing, tell, tell_opened, way_out
 
 
 @pytest.mark.parametrize(
@@ -64,3 +65,20 @@ def test_voter_sets_that_differ_are_told_with_both_disks_instead_of_that_all_ans
         f"but {theirs[1]} asks {theirs[0]} for its vote"
     )
     assert "--initial-controllers" in way_out(seen)
+
+
+@pytest.mark.parametrize(("version", "said"), [(0, False), (1, True)])
+def test_voters_of_the_file_that_the_log_has_replaced_are_told_with_the_line_to_set(
+    version: int, said: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    static = VoterSet.of([Voter(ReplicaKey(1, Uuid.of(0, 0)), (Endpoint("CONTROLLER", "c1", 9093),))])
+    recovery = SimpleNamespace(bytes_cut=0)
+    store = SimpleNamespace(
+        log=SimpleNamespace(recovery=recovery, log_start_offset=0, log_end_offset=9),
+        contacts_unread="",
+        log_view=SimpleNamespace(voters=static, kraft_version=version),
+    )
+    with caplog.at_level(logging.WARNING):
+        tell_opened(store, static)  # type: ignore[arg-type]
+    lines = [record.fields["next"] for record in caplog.records]  # type: ignore[attr-defined]
+    assert lines == ["replace it with controller.quorum.bootstrap.servers=c1:9093"] * said

@@ -37,6 +37,9 @@ MOST_ASKED = 16
 """Addresses asked at once."""
 
 
+NOTHING_FOUND = "look why nobody answers there: `barnabas quorum describe --detail` shows who is a voter"
+
+
 @dataclass(slots=True)
 class _Asked:
     """One address: the request under way there, and how long it is left alone."""
@@ -132,13 +135,19 @@ class Exchange:
         if self._outdated or not asked or not all(one is not None and one.failures for one in asked):
             return
         self._outdated = True
-        named = [voter.endpoint(core.config.listener) for voter in core.voters]
-        found = [e for e in named if e is not None and self._has_worked(e)]
-        found = found or [
-            e for e in _addresses(core) if self._has_worked(e)
-        ]  # the voters' entries may be as old
-        servers = ",".join(f"{e.host}:{e.port}" for e in found)
-        core.emit("raft.bootstrap.outdated", next=f"set controller.quorum.bootstrap.servers={servers}")
+        servers = ",".join(f"{e.host}:{e.port}" for e in self._found(core))
+        then = f"set controller.quorum.bootstrap.servers={servers}" if servers else NOTHING_FOUND
+        core.emit("raft.bootstrap.outdated", next=then)
+
+    def _found(self, core: Core) -> list[Endpoint]:
+        """Return where controllers answer; where none did, voters that are not configured."""
+        named = [at for voter in core.voters if (at := voter.endpoint(core.config.listener)) is not None]
+        worked = [at for at in named if self._has_worked(at)]
+        worked = worked or [at for at in _addresses(core) if self._has_worked(at)]
+        configured = {(at.host, at.port) for at in core.config.bootstrap}
+        return worked or [
+            at for at in named if (at.host, at.port) not in configured and at not in core.endpoints
+        ]
 
     def _ready(self, core: Core, now: Now, longest: float) -> list[Endpoint]:
         """The addresses that may be asked now."""

@@ -173,7 +173,7 @@ class Quorum:
             thread.close()
             raise
         quorum = cls(settings, config, thread, store, random, on_fatal=on_fatal, on_step=on_step, steps=steps)
-        quorum_events.tell_opened(store)
+        quorum_events.tell_opened(store, settings.static_voters)
         try:
             settings.check_role(store.log_view.voters)
             settings.check_reachable(store.log_view.voters, directory)

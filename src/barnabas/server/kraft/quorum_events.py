@@ -65,6 +65,11 @@ SECOND = events.register(
 UNBELIEVABLE = events.register(
     "quorum.incarnation-unbelievable", logging.WARNING, "a node names a quorum generation that is impossible"
 )
+STATIC = events.register(
+    "quorum.static-voters-left",
+    logging.WARNING,
+    "controller.quorum.voters is set, but has no effect: the voters change at run time, by the metadata log",
+)
 WITHOUT_ROLE = events.register(
     "quorum.voter-without-role",
     logging.WARNING,
@@ -100,8 +105,12 @@ def tell(event: Event) -> None:
     events.emit(STEP, what=event.name, fields=fields)
 
 
-def tell_opened(store: MetadataStore) -> None:
-    """Say what was found in the directory."""
+def tell_opened(store: MetadataStore, static: VoterSet) -> None:
+    """Say what was found in the directory.  `static`: the voters of the configuration."""
+    if static.ids and store.log_view.kraft_version >= 1:
+        servers = ",".join(f"{at.host}:{at.port}" for voter in static for at in voter.endpoints)
+        then = f"replace it with controller.quorum.bootstrap.servers={servers}"
+        events.emit(STATIC, voters=names_of(store.log_view.voters), configured=names_of(static), next=then)
     found, log = store.log.recovery, store.log
     if store.contacts_unread:
         events.emit(BOOK_UNREAD, directory=store.path, why=store.contacts_unread)
