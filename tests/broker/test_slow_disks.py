@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.broker.harness import Node, batch
 
+from barnabas.errors import ErrorCode
 from barnabas.sim.kernel.disk import MemoryDisk
 
 
@@ -55,6 +56,25 @@ def test_a_node_that_stood_still_does_not_blame_its_disk(node: Node) -> None:
     node.sync()
     runs(node, 2.0)
     assert node.outside.speeds == []
+
+
+def test_producers_go_to_the_new_leaders_though_the_metadata_come_late(node: Node) -> None:
+    """What is given away is told by the answer of a heartbeat: the metadata log may lie on the slow disk, too."""
+    node.create("two", replicas=(1, 2))
+    waiting = [node.produce(batch("a"), topic, timeout_ms=60_000) for topic in ("t", "two")]
+    node.write()
+    runs(node, 2.0)
+    assert not any(answer.here for answer in waiting)
+    known = node.broker.applied_offset
+    node.broker.gave_away(known)
+    assert not waiting[1].here, "nothing was given away that this node does not know of"
+    node.broker.gave_away(known + 1)
+    assert waiting[1].error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not waiting[0].here, "nobody else has it"
+    late = node.produce(batch("b"), "two", timeout_ms=60_000)
+    node.write()
+    runs(node, 0.5)
+    assert late.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_full_directory_is_unfit_to_lead(node: Node) -> None:

@@ -233,6 +233,14 @@ def test_a_full_disk_gives_its_leaderships_away_and_stops_nobody() -> None:
     assert (other.leader, other.isr) == (2, (2, 1, 3)), "where it follows its leader sees to it"
 
 
+def test_who_gives_leaderships_away_is_told_by_which_metadata_others_have_them() -> None:
+    cluster = Cluster(1, 2)
+    cluster.assign([1, 2])
+    answer = cluster.beat(1, unfit_log_dirs=[directory(1)])
+    assert answer.given_away == cluster.image.offset
+    assert cluster.beat(1, unfit_log_dirs=[directory(1)]).given_away == cluster.beat(2).given_away == -1
+
+
 def test_a_full_disk_stays_in_sync_where_too_few_others_are() -> None:
     cluster = Cluster(1, 2)
     cluster.assign([1, 2], **{"min.insync.replicas": "2"})

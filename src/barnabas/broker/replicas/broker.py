@@ -53,9 +53,11 @@ from barnabas.log.storage.log_names import partition_of
 from barnabas.log.storage.removal import Removal
 from barnabas.log.storage.sync import SyncJob
 from barnabas.model import (
+    INTERNAL_TOPICS,
     METADATA_TOPIC,
     NO_EPOCH,
     NO_NODE,
+    NO_OFFSET,
     DirectoryId,
     Epoch,
     NodeId,
@@ -148,6 +150,7 @@ class Broker(HostedPartitions):
         self.checks = BatchChecks(host.held)
         self.verifications = Verifications(config, host.verify_transaction)
         self.in_sync = InSyncSets(self)
+        self._given_away = NO_OFFSET
         self.slow_disks = SlowDisks(config.int("barnabas.replica.stall.max.ms") / 1000.0, host.speed_changed)
         self.followers = Followers(self)
         self.assignments = Assignments(host)
@@ -350,6 +353,7 @@ class Broker(HostedPartitions):
         self.purgatory.expire(now)
         self.in_sync.tick(now)
         self.slow_disks.look(now)
+        self._send_away()
         self.assignments.tick(now)
         self.verifications.tick(now)
 
@@ -445,6 +449,24 @@ class Broker(HostedPartitions):
             endpoint = broker.endpoint(listener) if broker is not None else None
             if broker is not None and endpoint is not None:
                 yield node, endpoint, broker.rack
+
+    def gave_away(self, since: Offset) -> None:
+        """Others lead what lies on slow disks, as the metadata say at offset `since`.
+
+        A voter reads nothing beyond what its own slow disk has synced, so this node may learn it seconds later.
+        Until then it sends the producers that wait here to the new leaders.
+        """
+        self._given_away = since
+        self._send_away()
+
+    def _send_away(self) -> None:
+        if self._given_away <= self.applied_offset:
+            return
+        for partition in self.partitions():
+            slow = partition.directory is not None and partition.directory.slow
+            others = partition.leading.progress and partition.topic not in INTERNAL_TOPICS
+            if slow and others and partition.is_leader:
+                partition.dismiss(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     @property
     def unfit_directories(self) -> list[DirectoryId]:

@@ -17,7 +17,7 @@ from barnabas.controller.image import BrokerState, MetadataImage
 from barnabas.controller.versions import DIRECTORIES
 from barnabas.controller.view import BrokerContact, Deciding, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import DirectoryId, NodeId, Now, Offset
+from barnabas.model import NO_OFFSET, DirectoryId, NodeId, Now, Offset
 from barnabas.wire.codec.message import MetadataRecord
 from barnabas.wire.metadata import (
     BrokerEndpoint,
@@ -216,7 +216,7 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Deciding:
     )
     caught_up = offset >= contact.registered_at
     records: list[MetadataRecord] = []
-    fenced, stop = broker.fenced, False
+    fenced, stop, given_away = broker.fenced, False, NO_OFFSET
     if broker.fenced:
         stop = request.want_shut_down
         if not stop and not request.want_fence and caught_up:
@@ -234,12 +234,17 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Deciding:
         contact = contact._replace(shutdown_offset=view.next_offset + len(records) - 1)
     elif contact.unfit:
         records += yield from give_away(view.image, broker.id, contact.unfit, view.rules)
+        given_away = view.next_offset + len(records) - 1 if records else NO_OFFSET
     if not stop and (request.offline_log_dirs or request.cordoned_log_dirs is not None):
         records += yield from directories_reported(
             view, broker, request.offline_log_dirs, request.cordoned_log_dirs
         )
     answer = BrokerHeartbeatResponse(
-        is_caught_up=caught_up, is_fenced=fenced, should_shut_down=stop, now_ms=view.now.wall_ms
+        is_caught_up=caught_up,
+        is_fenced=fenced,
+        should_shut_down=stop,
+        now_ms=view.now.wall_ms,
+        given_away=given_away,
     )
     return Decision(answer, records, {broker.id: None if stop else contact})
 

@@ -98,6 +98,7 @@ class BrokerPart:
             random=runtime.random,
             cordoned=self._cordoned,
             unfit=lambda: self.broker.unfit_directories,
+            given_away=self._leads_no_more,
             clock=ClockCheck(runtime.clock, self._clock_changed),
             on_registered=self._remember,
             on_fatal=on_fatal,
@@ -137,6 +138,10 @@ class BrokerPart:
         if authorizer is not None:
             authorizer.on_change(broker.rights_changed)
         return broker
+
+    def _leads_no_more(self, since: Offset) -> None:
+        self.broker.gave_away(since)
+        self._runtime.step.soon()
 
     def _clock_changed(self, agrees: bool) -> None:
         self.broker.clock_agrees = agrees

@@ -125,14 +125,16 @@ class BrokerLifecycle:
         random: Randomness,
         cordoned: Callable[[], list[DirectoryId] | None] = lambda: None,
         unfit: Callable[[], list[DirectoryId]] = list,
+        given_away: Callable[[Offset], None] = lambda offset: None,
         clock: ClockCheck | None = None,
         on_registered: Callable[[BrokerEpoch], None] = lambda epoch: None,
         on_fatal: Callable[[Exception], None] = lambda error: None,
     ) -> None:
         """`cordoned` is asked before each report: the directories that take no new replicas, None where nobody
-        would know; so is `unfit`: those whose partitions others should lead.  `clock` compares the clocks;
-        `on_registered` is told of each registration, before this broker can be unfenced under it; `on_fatal` of
-        the error that ended the reports: a broker without them only looks alive.
+        would know; so is `unfit`: those whose partitions others should lead; `given_away` is told of the metadata
+        offset at which others lead them.  `clock` compares the clocks; `on_registered` is told of each
+        registration, before this broker can be unfenced under it; `on_fatal` of the error that ended the reports:
+        a broker without them only looks alive.
         """
         self.settings = settings
         self.epoch: BrokerEpoch = -1
@@ -155,6 +157,7 @@ class BrokerLifecycle:
         self._standing_down = False
         self._cordoned = cordoned
         self._unfit = unfit
+        self._given_away = given_away
         self._clock = clock
         self._on_registered = on_registered
 
@@ -388,3 +391,5 @@ class BrokerLifecycle:
             events.emit(FENCED, broker=self.settings.broker_id, epoch=self.epoch)
         self.fenced = answer.is_fenced
         self._may_stop = answer.should_shut_down
+        if answer.given_away >= 0:
+            self._given_away(answer.given_away)

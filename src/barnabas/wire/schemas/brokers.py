@@ -115,6 +115,7 @@ class BrokerHeartbeatResponse(Message, key=63, versions="0-2", flexible="0+"):
     is_fenced: Bool = True
     should_shut_down: Bool = False
     now_ms: Int64 = since(0, default=0, tag=OWN_TAG + 1, ignorable=True)
+    given_away: Int64 = since(0, default=-1, tag=OWN_TAG + 2, ignorable=True)
 
 
 class UnregisterBrokerRequest(Message, key=64, versions="0", flexible="0+"):
