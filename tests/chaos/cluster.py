@@ -152,10 +152,10 @@ class Node:
         self.process.wait(60)
         return time.monotonic() - begun
 
-    def stall(self, seconds: float) -> None:
-        """No sync comes back before so many seconds are over."""
+    def stall(self, seconds: float, *, each: float | None = None) -> None:
+        """No sync comes back before so many seconds are over; with `each`, none before it took that long (s)."""
         temporary = self.stall_file.with_suffix(".new")
-        temporary.write_text(str(time.time() + seconds))
+        temporary.write_text(f"{time.time() + seconds} {seconds if each is None else each}")
         temporary.replace(self.stall_file)
 
     @property
