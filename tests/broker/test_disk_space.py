@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from tests.broker.harness import Answer, Node, batch
 from tests.broker.replication import Replicas
 
+from barnabas.broker.ports import DirectorySpace
+from barnabas.broker.requests.append import PlainBatches, append_plain
 from barnabas.broker.requests.append_internal import append_internal
 from barnabas.errors import ErrorCode, StorageError
 from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.walk import Plain
 
 MIB = 1 << 20
 GROUPS = "__consumer_offsets"
@@ -79,6 +84,21 @@ def test_what_is_there_is_read_retained_and_deleted_while_the_disk_is_full(node:
     left(node, disk, 0)
     left(node, disk, 0)
     assert [name for name in disk.list("/data") if name.startswith("gone")] == []
+
+
+def test_plain_batches_are_not_taken_without_a_closer_look_while_there_is_no_room(
+    node: Node, disk: Volume
+) -> None:
+    """Nor those of one read that are appended together, nor of several partitions."""
+    partition = node.broker.partition("t", 0)
+    assert partition is not None
+    found = cast(Plain, SimpleNamespace(newest=node.now.wall_ms, size=100, records=1))
+    for free, takes in ((10 * MIB, True), (10 * MIB - 1, False), (15 * MIB, True)):
+        left(node, disk, free)
+        assert PlainBatches(partition, everywhere=True).takes(found, 1) == takes
+        assert PlainBatches(partition, everywhere=False).takes(found, 3) == takes
+        one = append_plain(node.broker, partition, memoryview(batch("a")), -1, 4, node.now)
+        assert (one >= 0) == takes
 
 
 def test_groups_may_commit_down_to_half_of_the_reserve(node: Node, disk: Volume) -> None:
@@ -155,6 +175,36 @@ def test_what_was_sent_behind_a_batch_without_room_is_refused_for_the_same_reaso
     left(node, disk, 1 << 40)
     assert [send(sequence).error for sequence in (2, 3)] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
     assert [send(sequence).produced.base_offset for sequence in (1, 2, 3)] == [1, 2, 3]
+
+
+def test_what_was_sent_behind_a_batch_that_came_below_the_reserve_is_refused_for_the_same_reason(
+    node: Node, disk: Volume
+) -> None:
+    def send(sequence: int) -> Answer:
+        answer = node.produce(batch("a", producer_id=7, producer_epoch=0, base_sequence=sequence))
+        node.turn()
+        return answer
+
+    assert send(0).error == ErrorCode.NONE
+    left(node, disk, MIB)
+    assert [send(sequence).error for sequence in (1, 2)] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    left(node, disk, 1 << 40)
+    assert send(2).error == ErrorCode.KAFKA_STORAGE_ERROR
+    assert [send(sequence).produced.base_offset for sequence in (1, 2)] == [1, 2]
+
+
+def test_a_follower_below_the_reserve_asks_no_leader_for_more() -> None:
+    replicas = Replicas()
+    node = replicas.nodes[3]
+    (directory,) = node.broker.logs.directories
+    node.broker.space._became(directory, DirectorySpace(0, 1 << 40, 1 << 30, full=True, exhausted=True))
+    assert node.broker.followers.by_leader[1].next_request(node.now) is None
+    replicas.put(leader=2)
+    replicas.turn()
+    asked = node.broker.followers.by_leader[2].next_request(node.now)
+    assert asked is None
+    node.broker.space._became(directory, DirectorySpace(1 << 40, 1 << 40, 1 << 30))
+    assert node.broker.followers.by_leader[2].next_request(node.now) is not None
 
 
 def test_a_batch_refused_at_the_beginning_of_a_segment_is_refused_alone(node: Node, disk: Volume) -> None:

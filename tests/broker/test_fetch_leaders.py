@@ -108,6 +108,59 @@ def test_a_log_that_left_the_leaders_is_told_where(kind: str, way: str) -> None:
     assert reading.batches() == [(0, 5)]
 
 
+def test_a_last_epoch_that_the_leader_never_had_ends_where_the_one_before_it_does(
+    kind: str, way: str
+) -> None:
+    node = node_for(kind, way)
+    reading = Reading(node, kind, waits=False)
+    put(node, 0, 0, 0)
+    node.change("t", leader=1, leader_epoch=4)
+    node.turn()
+    put(node, 0)
+    reading.last_epoch, reading.offsets[0] = 2, 2
+    answer = reading.fetch(all_of_it=True)
+    assert (answer.fetched.diverging_epoch.epoch, answer.fetched.diverging_epoch.end_offset) == (0, 3)
+    assert len(answer.fetched.records) == 0
+
+
+def test_a_last_epoch_beyond_the_leaders_is_out_of_range(kind: str, way: str) -> None:
+    node = node_for(kind, way)
+    reading = Reading(node, kind, waits=False)
+    put(node, 0)
+    reading.last_epoch = partition_of(node).leader_epoch + 1
+    assert reading.error(reading.fetch(all_of_it=True)) == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_follower_of_an_older_leader_epoch_moves_no_high_watermark(way: str) -> None:
+    node = node_for("follower", way)
+    reading = Reading(node, "follower", waits=False)
+    put(node, 0, 0)
+    node.change("t", leader=1)
+    node.turn()
+    reading.leader_epoch, reading.offsets[0] = partition_of(node).leader_epoch - 1, 2
+    assert reading.error(reading.fetch(all_of_it=True)) == ErrorCode.FENCED_LEADER_EPOCH
+    node.turn()
+    assert partition_of(node).high_watermark == 0
+    reading.leader_epoch += 1
+    reading.fetch(all_of_it=True)
+    node.turn()
+    assert partition_of(node).high_watermark == 2
+
+
+def test_a_follower_whose_log_left_the_leaders_moves_no_high_watermark(way: str) -> None:
+    node = node_for("follower", way)
+    reading = Reading(node, "follower", waits=False)
+    put(node, 0)
+    node.change("t", leader=1, leader_epoch=4)
+    node.turn()
+    put(node, 0)
+    reading.last_epoch, reading.offsets[0] = 0, 2
+    answer = reading.fetch(all_of_it=True)
+    assert answer.fetched.diverging_epoch.end_offset == 1
+    node.turn()
+    assert partition_of(node).high_watermark == 0
+
+
 @pytest.mark.parametrize("offset", [0, 3])
 def test_an_offset_outside_the_log_is_out_of_range(kind: str, way: str, offset: int) -> None:
     node = node_for(kind, way)

@@ -10,6 +10,7 @@ from barnabas.log.log import Log
 from barnabas.log.producer_snapshot import SnapshotRow, decode_producers, encode_producers
 from barnabas.log.producer_state import Duplicate
 from barnabas.model import TopicPartition
+from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import read_batch_header
 
 
@@ -343,6 +344,55 @@ def test_a_truncation_forgets_what_producers_did_beyond_it() -> None:
     assert log.producers.first_unstable_offset == -1
     assert code(log, batch(b"x", producer=(1, 0, 20))) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert produce(log, batch(b"x", producer=(1, 0, 11))) == (11, 11)
+
+
+def snapshots_of(disk: MemoryDisk, log: Log) -> list[int]:
+    return sorted(int(name[:20]) for name in disk.list(log.path) if name.endswith(".snapshot"))
+
+
+@pytest.mark.parametrize("numbered", [1, 40])
+def test_a_truncation_removes_the_producer_snapshots_of_a_longer_log(numbered: int) -> None:
+    """Else a log that grew again, with other records, would be opened with producers that it never had."""
+    disk = new_disk()
+    log = open_log(disk)
+    for n in range(40):
+        append(log, batch(b"x" * 80, producer=(1, 0, n) if n < numbered else None))
+        log.write()
+    taken = snapshots_of(disk, log)
+    assert len(taken) > 3 and taken == log.snapshots.offsets
+    log.truncate_to(taken[2] - 1, NOW)
+    assert log.log_end_offset == taken[2] - 1
+    assert snapshots_of(disk, log) == log.snapshots.offsets == taken[:2]
+
+
+def test_a_log_cut_altogether_has_neither_producers_nor_snapshots() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    for n in range(40):
+        produce(log, batch(b"x" * 80, producer=(1, 0, n)))
+    assert snapshots_of(disk, log)
+    log.truncate_fully_and_start_at(7, NOW)
+    assert snapshots_of(disk, log) == log.snapshots.offsets == [] and log.producers.rows() == []
+    log.sync()
+    assert open_log(disk).producers.rows() == []
+
+
+def test_a_snapshot_that_a_crash_brought_back_is_not_believed() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    for n in range(40):
+        append(log, batch(b"x" * 80, producer=(1, 0, n)))
+        log.write()
+    old = f"{log.path}/{log.bases[-1]:020d}.snapshot"
+    kept = bytes(disk.read(old))
+    log.truncate_to(3, NOW)
+    fill(log, 60, size=200)
+    file = disk.open(old, create=True)
+    file.append([kept])
+    file.close()
+    disk.crash("kill")
+    state = open_log(disk).producers.get(1)
+    assert state is not None and (state.last_sequence, state.last_offset) == (2, 2)
 
 
 def test_a_truncation_of_a_marker_opens_its_transaction_again() -> None:
