@@ -176,7 +176,7 @@ _LEADING: tuple[Mutant, ...] = (
         "min.insync.replicas is ignored",
         "there are always enough replicas in sync",
         "broker.replicas.leader_state LeaderState.count_in_sync",
-        "len(self.isr) >= min(least, replicas or 1)",
+        "len(self.isr) >= self._least",
         "True",
         2,
     ),
@@ -291,6 +291,33 @@ _LEADING: tuple[Mutant, ...] = (
         "for row in rows:",
         "for row in ():",
         3,
+    ),
+    mutant(
+        "a stalled follower is never taken out",
+        "acknowledgements wait for a follower without progress until replica.lag.time.max.ms is over",
+        "broker.replicas.held_back HeldBack._stalled",
+        "if nodes := partition.leading.holding_back(target):",
+        "if nodes := ():",
+        guard="tests/broker/test_held_back.py"
+        "::test_acknowledgements_wait_for_a_stuck_follower_for_two_seconds_at_most",
+    ),
+    mutant(
+        "producers wait for late metadata",
+        "a leader with a slow disk keeps its producers until it reads who leads instead",
+        "broker.replicas.broker Broker.gave_away",
+        "self._given_away = since",
+        "pass",
+        guard="tests/broker/test_slow_disks.py"
+        "::test_producers_go_to_the_new_leaders_though_the_metadata_come_late",
+    ),
+    mutant(
+        "the unregistered broker returns",
+        "a running broker that was unregistered registers again by itself",
+        "server.replication.lifecycle BrokerLifecycle._report",
+        "self._known_no_more()",
+        "await self.register()",
+        guard="tests/server/test_quorum_lifecycle.py"
+        "::test_a_broker_that_was_unregistered_stays_out_and_says_so_once",
     ),
 )
 
