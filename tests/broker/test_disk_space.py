@@ -187,6 +187,7 @@ def test_what_was_sent_behind_a_batch_that_came_below_the_reserve_is_refused_for
 
     assert send(0).error == ErrorCode.NONE
     left(node, disk, MIB)
+    assert send(3).error == ErrorCode.KAFKA_STORAGE_ERROR, "those before it have no room either"
     assert [send(sequence).error for sequence in (1, 2)] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
     left(node, disk, 1 << 40)
     assert send(2).error == ErrorCode.KAFKA_STORAGE_ERROR

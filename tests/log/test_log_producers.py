@@ -386,7 +386,8 @@ def test_a_snapshot_that_a_crash_brought_back_is_not_believed() -> None:
     old = f"{log.path}/{log.bases[-1]:020d}.snapshot"
     kept = bytes(disk.read(old))
     log.truncate_to(3, NOW)
-    fill(log, 60, size=200)
+    log.reconfigure(small(segment_bytes=1 << 20))
+    fill(log, 60)
     file = disk.open(old, create=True)
     file.append([kept])
     file.close()
