@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 from barnabas.controller.feature_levels import METADATA_VERSION, supported
 from barnabas.controller.image import MetadataImage
-from barnabas.errors import KafkaError
+from barnabas.errors import BarnabasError
 from barnabas.model import Endpoint, NodeId, ReplicaKey, Uuid
 from barnabas.ports import Randomness
 from barnabas.raft.voters import VoterSet
@@ -119,8 +119,10 @@ class Registration:
         while not self.done(image()):
             try:
                 await send(self.request())
-            except KafkaError as error:
+            except BarnabasError as error:
                 events.emit(WAITS, error=error)
+            except Exception as error:  # a defect: it is told, and a voter that is not registered still votes
+                events.emit(events.TASK_FAILED, task="register this controller", error=error)
             await asyncio.sleep(pause * self._random.uniform(0.8, 1.2))
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
