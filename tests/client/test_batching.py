@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from barnabas.client.connection import ConnectionFailed
 from barnabas.client.producing.batching import Accumulator, Batch, Identity
+from barnabas.client.producing.dispatch import Dispatch, Outcome
 from barnabas.model import TopicPartition
 from barnabas.wire.records import batches, read_batch_header, read_records
 
@@ -119,3 +121,33 @@ def test_halves_take_the_place_of_a_batch_and_keep_order_sequences_and_callbacks
     assert ([i for i, _ in first.callbacks], [i for i, _ in second.callbacks]) == ([0], [0, 1])
     box.finish(second)
     assert box.statistics() == (0, 0, 0)
+
+
+def test_batches_whose_time_is_over_go_with_the_one_that_they_waited_for() -> None:
+    """An attempt for each would keep the last one for many times the time that it was given."""
+    box = Accumulator(batch_size=10, linger=0)
+    dispatch = Dispatch(
+        box, acks=-1, idempotent=True, codec=0, request_timeout=1.0, forget=lambda topic: None
+    )
+    late, waiting, young = (add(box, now=at)[0] for at in (0.0, 1.0, 5.0))
+    assert ready(box, 5.0) == [late]
+    error = ConnectionFailed("gone", address="h:1")
+    assert dispatch.settle([Outcome(late, error)], 6.0, 2.0) == [late, waiting]
+    assert (late.error, waiting.error, young.error) == (error, error, None)
+    assert ready(box, 6.0) == [young]
+    assert box.statistics() == (1, 10, 1)
+
+
+def test_where_all_are_late_nothing_is_left_to_send() -> None:
+    box = Accumulator(batch_size=10, linger=0)
+    dispatch = Dispatch(
+        box, acks=-1, idempotent=False, codec=0, request_timeout=1.0, forget=lambda topic: None
+    )
+    late, waiting = (add(box, now=at)[0] for at in (0.0, 1.0))
+    assert ready(box, 1.0) == [late]
+    assert dispatch.settle([Outcome(late, ConnectionFailed("gone", address="h:1"))], 9.0, 8.0) == [
+        late,
+        waiting,
+    ]
+    assert box.take_ready(9.0, flushing=True) == ([], None)
+    assert add(box, now=9.0)[0] is not waiting

@@ -265,6 +265,22 @@ class Accumulator:
         if queue.batches:
             self._waiting[batch.target] = queue
 
+    def expire(self, target: TopicPartition, limit: float, error: BarnabasError) -> list[Batch]:
+        """Fail the first batches of a partition that were begun before `limit` (monotonic s) and never left.
+
+        Returns them.
+        """
+        queue = self.queues[target]
+        expired: list[Batch] = []
+        while queue.batches and queue.batches[0].created < limit and not queue.batches[0].attempts:
+            batch = queue.batches[0]
+            batch.error = error
+            self.finish(batch)
+            expired.append(batch)
+        if not queue.batches:
+            self._waiting.pop(target, None)
+        return expired
+
     def give_up(self, error: BarnabasError, *, under_way: bool = False) -> list[Batch]:
         """Fail every batch that is not under way (`under_way`: those, too) with this error; return them."""
         given_up: list[Batch] = []

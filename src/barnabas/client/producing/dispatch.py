@@ -172,13 +172,14 @@ class Dispatch:
             batch, error = outcome.batch, outcome.error
             code = error.code if isinstance(error, KafkaError) else None
             batch.open_attempts -= outcome.definite
+            repeatable = error is not None and self._may_repeat(error, code)
             if error is None:
                 batch.base_offset, batch.appended_ms = outcome.base_offset, outcome.appended_ms
                 accumulator.finish(batch)
                 finished.append(batch)
             elif code == ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1:
                 accumulator.split(batch)
-            elif self._may_repeat(error, code) and batch.created >= limit:
+            elif repeatable and batch.created >= limit:
                 self._forget(batch.target.topic)
                 if code in _LOST_PLACE:
                     accumulator.queues[batch.target].new_identity()
@@ -192,6 +193,8 @@ class Dispatch:
                 elif batch.sequence is not None:
                     accumulator.queues[batch.target].new_identity()
                 finished.append(batch)
+                if repeatable:  # its time was over, and so is that of those that waited behind it
+                    finished += accumulator.expire(batch.target, limit, error)
         return finished
 
     def _may_repeat(self, error: BarnabasError, code: ErrorCode | None) -> bool:
