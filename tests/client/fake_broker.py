@@ -64,6 +64,7 @@ class FakeBroker:
         self.topics = {name: Uuid.of(7, number) for number, name in enumerate(topics)}
         self.partitions = {(name, p): bytearray() for name, count in topics.items() for p in range(count)}
         self.leaders = dict.fromkeys(self.partitions, node)
+        self.epochs = dict.fromkeys(self.partitions, 0)
         self.ends: dict[tuple[str, int], int] = defaultdict(int)
         self.seen: list[Any] = []
         self.api_versions = {cls.KEY: cls.VERSIONS for cls in SERVED}
@@ -160,7 +161,11 @@ class FakeBroker:
                 name=name,
                 topic_id=self.topics.get(name, Uuid.of(0, 0)),
                 partitions=[
-                    MetadataResponsePartition(partition_index=p, leader_id=self.leaders[t, p])
+                    MetadataResponsePartition(
+                        partition_index=p,
+                        leader_id=self.leaders[t, p],
+                        leader_epoch=self.epochs.get((t, p), 0),
+                    )
                     for t, p in self.partitions
                     if t == name
                 ],

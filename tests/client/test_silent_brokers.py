@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,8 +18,11 @@ from barnabas.aio import Producer as AsyncProducer
 from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import RequestTimedOut
+from barnabas.client.fetching import fetch_range
 from barnabas.client.metadata import Metadata
 from barnabas.client.waits import silence
+from barnabas.errors import KafkaError
+from barnabas.model import TopicPartition, Uuid
 from barnabas.sim.kernel.mutants import applied, mutant
 from barnabas.wire.schemas.cluster import DescribeClusterRequest, MetadataRequest
 from barnabas.wire.schemas.fetch import FetchRequest
@@ -26,6 +30,8 @@ from barnabas.wire.schemas.offsets import ListOffsetsRequest
 from barnabas.wire.schemas.produce import ProduceRequest
 
 PATIENCE_S = 20.0
+TOPIC_ID = Uuid.of(7, 7)
+NO_ID = Uuid.of(0, 0)
 SOON_S = 0.02
 MUTANTS = (
     mutant(
@@ -70,6 +76,13 @@ class Silent:
         for broker in (self.first, self.second):
             broker.leaders["t", 0] = 2
         self.first.cluster.remove(self.first)
+
+    def cut(self) -> None:
+        """The first broker goes on as before; the second has become the leader, and knows of no other."""
+        self.second.cluster = [self.second]
+        self.second.partitions = {at: bytearray(log) for at, log in self.first.partitions.items()}
+        self.second.leaders["t", 0] = 2
+        self.second.epochs["t", 0] = 1
 
     def close(self) -> None:
         self.released.set()
@@ -234,6 +247,131 @@ def type_of_first_request() -> type:
     from barnabas.wire.schemas.cluster import ApiVersionsRequest
 
     return ApiVersionsRequest
+
+
+def told(leader: int, epoch: int, *nodes: int, topic_id: Uuid = TOPIC_ID) -> Any:
+    part = SimpleNamespace(
+        partition_index=0,
+        leader_id=leader,
+        leader_epoch=epoch,
+        replica_nodes=[1, 2],
+        isr_nodes=[1, 2],
+        offline_replicas=[],
+        error_code=0,
+    )
+    answer = living(*nodes)
+    answer.topics = [
+        SimpleNamespace(name="t", topic_id=topic_id, error_code=0, is_internal=False, partitions=[part])
+    ]
+    return answer
+
+
+def led_by(view: Metadata) -> int:
+    topic = view.topic("t", 1.0)
+    assert topic is not None
+    return topic.partitions[0].leader
+
+
+def test_an_answer_with_an_earlier_leader_changes_nothing() -> None:
+    view = Metadata([("h", 1)])
+    view.take(told(2, 5, 1, 2), ["t"], 1.0)
+    view.forget("t")
+    assert view.topic("t", 1.0) is None
+    view.take(told(1, 4, 1, 2), ["t"], 1.0)
+    assert led_by(view) == 2
+    view.take(told(1, 6, 1, 2), ["t"], 1.0)
+    assert led_by(view) == 1
+
+
+@pytest.mark.parametrize(
+    ("epoch", "topic_id"),
+    [(-1, TOPIC_ID), (0, Uuid.of(7, 8)), (0, NO_ID)],
+    ids=["no epoch", "another topic", "no id"],
+)
+def test_an_answer_that_cannot_be_compared_counts(epoch: int, topic_id: Uuid) -> None:
+    view = Metadata([("h", 1)])
+    view.take(told(2, 5, 1, 2, topic_id=NO_ID if topic_id == NO_ID else TOPIC_ID), ["t"], 1.0)
+    view.take(told(1, epoch, 1, 2, topic_id=topic_id), ["t"], 1.0)
+    assert led_by(view) == 1
+
+
+def test_a_broker_that_is_out_is_asked_after_all_others_until_one_names_it_again() -> None:
+    view = Metadata([("h", 1), ("h", 2)])
+    view.take(living(1, 2), [], 0.0)
+    assert view.hear("h", 1, told(2, 1, 2), 1.0)
+    assert view.addresses() == [("h", 2), ("h", 1)]
+    assert led_by(view) == 2
+    view.take(living(1, 2), [], 0.0)
+    assert view.addresses() == [("h", 1), ("h", 2)]
+
+
+def test_a_position_that_rests_is_looked_into_after_growing_pauses_and_anew_after_records() -> None:
+    resting, target, looks = silence.Resting(300.0), TopicPartition("t", 0), []
+    for tenth in range(36_000):
+        if resting.due({target: 5}, tenth / 10):
+            looks.append(tenth / 10)
+    assert 2.0 <= looks[0] < 2.5
+    assert all(1.9 < later / earlier < 2.1 for earlier, later in pairwise(looks[:7]))
+    assert looks[-1] - looks[-2] == pytest.approx(300.0, abs=1.0)
+    assert len(looks) < 22
+    assert not resting.due({target: 6}, 3600.5)
+    assert not resting.due({target: 6}, 3602.0)
+    assert resting.due({target: 6}, 3603.0) == [target]
+
+
+def sent_after_the_cut(silent: Silent) -> None:
+    silent.cut()
+    with Producer(silent.second.address) as producer:
+        producer.send("t", b"later").result(PATIENCE_S)
+
+
+def test_a_consumer_leaves_a_leader_that_is_cut_off_and_still_answers(silent: Silent) -> None:
+    fill(silent)
+    with Consumer(silent.bootstrap, "t", start="earliest") as consumer:
+        assert [m.value for m in consumer.poll(PATIENCE_S)] == [b"there"]
+        sent_after_the_cut(silent)
+        assert [m.value for m in consumer.poll(PATIENCE_S)] == [b"later"]
+
+
+def test_an_asyncio_consumer_leaves_it_too(silent: Silent) -> None:
+    fill(silent)
+
+    async def story() -> None:
+        async with AsyncConsumer(silent.bootstrap, "t", start="earliest") as consumer:
+            assert [m.value for m in await consumer.poll(PATIENCE_S)] == [b"there"]
+            await asyncio.to_thread(sent_after_the_cut, silent)
+            assert [m.value for m in await consumer.poll(PATIENCE_S)] == [b"later"]
+
+    asyncio.run(story())
+
+
+def test_a_range_is_read_on_at_the_new_leader(silent: Silent) -> None:
+    fill(silent)
+    with Cluster(silent.bootstrap, timeout=PATIENCE_S) as view:
+        found = fetch_range(view, "t", 0, 0, 2)
+        assert next(found).header.last_offset == 0
+        sent_after_the_cut(silent)
+        assert next(found).header.last_offset == 1
+
+
+def test_no_connection_to_a_broker_that_is_out_is_used_for_any_broker(silent: Silent) -> None:
+    """It would name itself as the coordinator of all the groups that it had."""
+    with Cluster(silent.bootstrap) as view:
+        view.topic("t")
+        assert view.any().port == silent.first.port
+        silent.cut()
+        assert view.is_out("127.0.0.1", silent.first.port)
+        assert view.any().port == silent.second.port
+
+
+def test_a_leader_that_left_the_cluster_is_an_error_that_passes(silent: Silent) -> None:
+    with Cluster(silent.bootstrap) as view:
+        with pytest.raises(KafkaError, match="broker 9") as leader:
+            view.connection(9, leads=True)
+        with pytest.raises(KafkaError, match="broker 9") as other:
+            view.connection(9)
+    assert leader.value.code.retriable
+    assert not other.value.code.retriable
 
 
 def lost_to_silence(silent: Silent) -> bool:

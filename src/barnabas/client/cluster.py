@@ -7,6 +7,7 @@ thread at a time; every producer and consumer has its own.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
@@ -29,7 +30,7 @@ from barnabas.client.security.options import Security, SecurityOptions
 from barnabas.client.waits.clock import monotonic
 from barnabas.client.waits.silence import CONNECT_S, SILENCE, WITNESS_S, dial_limits
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.model import NodeId, Uuid
+from barnabas.model import NodeId, TopicPartition, Uuid
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.groups import FindCoordinatorRequest
 
@@ -159,8 +160,12 @@ class Cluster:
 
     # -- connections -----------------------------------------------------------------------------
 
-    def connection(self, node: NodeId) -> BlockingConnection:
-        """`cluster.connection(3)` -> the connection to that broker, made anew when it broke."""
+    def connection(self, node: NodeId, *, leads: bool = False) -> BlockingConnection:
+        """`cluster.connection(3)` -> the connection to that broker, made anew when it broke.
+
+        KafkaError BROKER_NOT_AVAILABLE when it is not in the cluster, LEADER_NOT_AVAILABLE, which passes, for one
+        that was chosen because it `leads`.
+        """
         connection = self._connections.get(node)
         if connection is not None and not connection.closed:
             return connection
@@ -169,13 +174,14 @@ class Cluster:
             self.refresh([])
             broker = self.metadata.brokers.get(node)
         if broker is None:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node} is not in the cluster")
+            code = ErrorCode.LEADER_NOT_AVAILABLE if leads else ErrorCode.BROKER_NOT_AVAILABLE
+            raise KafkaError(code, f"broker {node} is not in the cluster")
         connection = self._connections[node] = self._dial(broker.host, broker.port)
         return connection
 
     def to_leader(self, topic: str, partition: int) -> BlockingConnection:
         """`cluster.to_leader("t", 0)` -> the connection to the partition's leader."""
-        return self.connection(self.leader(topic, partition).id)
+        return self.connection(self.leader(topic, partition).id, leads=True)
 
     def any(self) -> BlockingConnection:
         """`cluster.any()` -> a connection to some live broker, the bootstrap addresses last."""
@@ -202,19 +208,41 @@ class Cluster:
 
         False, too, where no other broker answers within a few seconds.
         """
+        answer = self._ask_another(host, port, [])
+        out = answer is not None and self.metadata.is_out(host, port, answer)
+        if out:
+            self._leave(host, port)
+        return out
+
+    def look_past(self, partitions: Iterable[TopicPartition]) -> None:
+        """`cluster.look_past([TopicPartition("t", 0)])`: ask others than the leaders who leads these partitions.
+
+        Connections to a leader that is out are closed: it may still answer, with what was.
+        """
+        for address, topics in self.metadata.led(partitions).items():
+            answer = self._ask_another(*address, topics)
+            if answer is not None and self.metadata.hear(*address, answer, self._clock()):
+                self._leave(*address)
+
+    def _leave(self, host: str, port: int) -> None:
+        for connection in [*self._connections.values(), *([self._entry] if self._entry else [])]:
+            if (connection.host, connection.port) == (host, port):
+                connection.close()
+
+    def _ask_another(self, host: str, port: int, topics: Sequence[str]) -> Any:
+        """The metadata that another broker than the one there tells; None where no other answers soon."""
         until = monotonic() + SILENCE
         for address in self.metadata.witnesses(host, port):
             if monotonic() >= until:
                 break
-            try:
-                with BlockingConnection(
+            with (
+                contextlib.suppress(BarnabasError),
+                BlockingConnection(
                     *address, client_id=self.client_id, connect_timeout=WITNESS_S, security=self.security
-                ) as witness:
-                    answer = witness.request(metadata_request([], create=False), timeout=WITNESS_S)
-            except BarnabasError:
-                continue
-            return self.metadata.is_out(host, port, answer)
-        return False
+                ) as witness,
+            ):
+                return witness.request(metadata_request(topics, create=False), timeout=WITNESS_S)
+        return None
 
     def coordinator(self, group: str, *, transaction: bool = False) -> BlockingConnection:
         """`cluster.coordinator("g")` -> the connection to the broker that coordinates the group."""

@@ -19,8 +19,9 @@ from barnabas.client.metadata import FIRST_PAUSE, LONGEST_PAUSE
 from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, isolation_level
 from barnabas.client.security.rights import granting
 from barnabas.client.waits.clock import monotonic
+from barnabas.client.waits.silence import Resting
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError
-from barnabas.model import ZERO_UUID, NodeId, Offset, Uuid
+from barnabas.model import ZERO_UUID, NodeId, Offset, TopicPartition, Uuid
 from barnabas.ports import Buffer
 from barnabas.wire.control import ControlType, read_control
 from barnabas.wire.records import BatchHeader, batches, check_crc, read_records
@@ -234,6 +235,7 @@ class _RangeReader:
         "_per_offset",
         "_progress",
         "_rack",
+        "_resting",
         "_timeout",
         "_topic",
         "_topic_id",
@@ -265,6 +267,7 @@ class _RangeReader:
         self._topic_id = topic_id
         self._timeout = timeout
         self._progress = monotonic()
+        self._resting = Resting(cluster.metadata.max_age)
         self._ahead: tuple[Offset, BlockingConnection, int] | None = None
 
     def __repr__(self) -> str:
@@ -331,6 +334,8 @@ class _RangeReader:
                 "that are no whole record batch",
                 next_step=_VERIFY,
             )
+        target = TopicPartition(self._topic, self._partition)
+        self._cluster.look_past(self._resting.due({target: position}, monotonic()))
         if monotonic() - self._progress >= self._timeout:
             readable = data.last_stable_offset if self._isolation else data.high_watermark
             raise KafkaError(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from barnabas.client.connection import ConnectionFailed
 from barnabas.client.security.rights import granting
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
-from barnabas.model import NO_NODE, ZERO_UUID, Epoch, NodeId, TopicId, Uuid
+from barnabas.model import NO_NODE, ZERO_UUID, Epoch, NodeId, TopicId, TopicPartition, Uuid
 from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 __all__ = [
@@ -105,6 +105,8 @@ class Metadata:
         self._taken_at: dict[str, float] = {}
         self._nodes: dict[tuple[str, int], NodeId] = {}
         """Who listens, or listened, at an address."""
+        self._out: set[tuple[str, int]] = set()
+        """Addresses of brokers that the others count out: they may still answer, with what was."""
 
     def __repr__(self) -> str:
         return (
@@ -122,9 +124,11 @@ class Metadata:
         """Keep an answer to `metadata_request(names)`; returns its topics by name.
 
         Raises the KafkaError of the first named topic that has one; `missing_ok`: but not of an unknown one.
+        A partition whose leader is known to be a later one stays as it is: who is cut off tells what was.
         """
         self.brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
         self._nodes.update({(b.host, b.port): b.id for b in self.brokers.values()})
+        self._out -= {(b.host, b.port) for b in self.brokers.values()}
         self.cluster_id = response.cluster_id or ""
         self.controller = response.controller_id
         found: dict[str, TopicInfo] = {}
@@ -132,6 +136,7 @@ class Metadata:
             name = topic.name or ""
             if topic.error_code and not topic.partitions:
                 self._topics.pop(name, None)
+                self.forget(name)
                 missing = missing_ok and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 if names is not None and not missing:
                     raise topic_error(ErrorCode(topic.error_code), name)
@@ -148,15 +153,27 @@ class Metadata:
                 )
                 for p in sorted(topic.partitions, key=lambda p: int(p.partition_index))
             }
-            found[name] = TopicInfo(name, topic.topic_id or ZERO_UUID, partitions, topic.is_internal)
+            told = TopicInfo(name, topic.topic_id or ZERO_UUID, partitions, topic.is_internal)
+            found[name] = self._latest(told)
         self._topics.update(found)
         self._taken_at.update(dict.fromkeys(found, now))
         return found
 
+    def _latest(self, told: TopicInfo) -> TopicInfo:
+        known = self._topics.get(told.name)
+        if known is None or known.id != told.id or told.id == ZERO_UUID:
+            return told
+        later = {
+            number: info
+            for number, info in known.partitions.items()
+            if number in told.partitions and 0 <= told.partitions[number].leader_epoch < info.leader_epoch
+        }
+        return told._replace(partitions=told.partitions | later)
+
     def topic(self, name: str, now: float) -> TopicInfo | None:
         """What is known of a topic, None when it must be asked for."""
-        known = self._topics.get(name)
-        return known if now - self._taken_at.get(name, 0.0) < self.max_age else None
+        taken_at = self._taken_at.get(name)
+        return self._topics[name] if taken_at is not None and now - taken_at < self.max_age else None
 
     def topic_name(self, topic_id: Uuid) -> str | None:
         """The name of a topic that is known."""
@@ -179,12 +196,12 @@ class Metadata:
 
     def forget(self, topic: str) -> None:
         """What is known of the topic is stale; it is asked for anew when it is needed."""
-        self._topics.pop(topic, None)
+        self._taken_at.pop(topic, None)
 
     def addresses(self) -> list[tuple[str, int]]:
-        """Where to dial for any broker: those known first, then the bootstrap addresses."""
+        """Where to dial for any broker: those known first, then the bootstrap addresses, those out last."""
         known = [(b.host, b.port) for b in self.brokers.values()]
-        return list(dict.fromkeys([*known, *self.bootstrap]))
+        return sorted(dict.fromkeys([*known, *self.bootstrap]), key=self._out.__contains__)
 
     def meet(self, broker: Broker) -> None:
         """Keep a broker that another answer than that of Metadata names, a coordinator."""
@@ -210,8 +227,29 @@ class Metadata:
         self._nodes |= told
         if not living or not missing:
             return False
-        self.take(response, [], 0.0)
+        self.take(response, None, 0.0)
+        self._out.add((host, port))
         return True
+
+    def hear(self, host: str, port: int, response: MetadataResponse, now: float) -> bool:
+        """Keep what another broker tells of topics that the one at this address leads.
+
+        Returns whether that one is out.  Who names no broker is not believed.
+        """
+        out = self.is_out(host, port, response)
+        if response.brokers:
+            self.take(response, None, now)
+        return out
+
+    def led(self, partitions: Iterable[TopicPartition]) -> dict[tuple[str, int], list[str]]:
+        """Return the topics of these partitions by the address of their leader, where both are known."""
+        found: dict[tuple[str, int], set[str]] = {}
+        for topic, partition in partitions:
+            info = self._topics[topic].partitions.get(partition) if topic in self._topics else None
+            broker = self.brokers.get(info.leader) if info else None
+            if broker is not None:
+                found.setdefault((broker.host, broker.port), set()).add(topic)
+        return {address: sorted(topics) for address, topics in found.items()}
 
 
 def check_leaders(info: TopicInfo) -> TopicInfo:

@@ -126,7 +126,7 @@ def _ask_leaders(
                 leader = cluster.leader(where.topic, where.partition).id
                 by_leader.setdefault(leader, {})[where] = when
             for leader, theirs in by_leader.items():
-                connection = cluster.connection(leader)
+                connection = cluster.connection(leader, leads=True)
                 request = offsets_request(theirs, level, cluster.timeout)
                 posted.append((connection, connection.post(request), answer))
     except (KafkaError, ConnectionFailed) as error:

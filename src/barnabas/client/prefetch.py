@@ -16,7 +16,7 @@ from barnabas.client.blocking import BlockingConnection, ConnectionFailed
 from barnabas.client.cluster import Cluster
 from barnabas.client.fetched import Fetched, FetchErrors, FetchLimits, fetch_request, read_answer
 from barnabas.client.waits.clock import monotonic
-from barnabas.client.waits.silence import patience
+from barnabas.client.waits.silence import Resting, patience
 from barnabas.errors import BarnabasError, KafkaError
 from barnabas.model import NodeId, Offset, TopicPartition
 from barnabas.wire.schemas.fetch import FetchRequest
@@ -67,6 +67,7 @@ class Prefetcher:
         self._fetches = 0
         self._paused_until = 0.0
         self._errors = FetchErrors(cluster.timeout)
+        self._resting = Resting(cluster.metadata.max_age)
 
     def __repr__(self) -> str:
         return f"<Prefetcher under way={sorted(self._under_way)} fetches={self._fetches}>"
@@ -90,6 +91,8 @@ class Prefetcher:
                 time.sleep(min(left, PAUSE))
                 continue
             fetched = [f for f in self._receive(max(left, 0.0)) if positions.get(f.target) == f.asked]
+            if resting := self._resting.due(positions, monotonic()):
+                self.cluster.look_past(resting)
             if fetched:
                 onward = {f.target: f.next_offset for f in fetched if f.error is None}
                 stopped = {f.target for f in fetched if f.error is not None}
@@ -124,7 +127,7 @@ class Prefetcher:
                 if leader not in self._under_way:
                     by_leader.setdefault(leader, {})[target] = offset
             for leader, asked in by_leader.items():
-                connection = self.cluster.connection(leader)
+                connection = self.cluster.connection(leader, leads=True)
                 ticket = self._post(connection, asked)
                 self._under_way[leader] = _UnderWay(connection, ticket, asked, monotonic())
                 self._fetches += 1

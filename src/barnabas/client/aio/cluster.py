@@ -29,7 +29,7 @@ from barnabas.client.metadata import (
 from barnabas.client.security.options import Security, SecurityOptions
 from barnabas.client.waits.silence import CONNECT_S, SILENCE, WITNESS_S, counted_out, dial_limits
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.model import NodeId
+from barnabas.model import NodeId, TopicPartition
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.groups import FindCoordinatorRequest
 
@@ -122,14 +122,19 @@ class AsyncCluster:
 
     # -- connections -----------------------------------------------------------------------------
 
-    async def connection(self, node: NodeId) -> AsyncConnection:
-        """`await cluster.connection(3)` -> the connection to that broker, made anew when it broke."""
+    async def connection(self, node: NodeId, *, leads: bool = False) -> AsyncConnection:
+        """`await cluster.connection(3)` -> the connection to that broker, made anew when it broke.
+
+        KafkaError BROKER_NOT_AVAILABLE when it is not in the cluster, LEADER_NOT_AVAILABLE, which passes, for one
+        that was chosen because it `leads`.
+        """
         broker = self.metadata.brokers.get(node)
         if broker is None:
             await self.refresh([])
             broker = self.metadata.brokers.get(node)
         if broker is None:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node} is not in the cluster")
+            code = ErrorCode.LEADER_NOT_AVAILABLE if leads else ErrorCode.BROKER_NOT_AVAILABLE
+            raise KafkaError(code, f"broker {node} is not in the cluster")
         return await self._connect((broker.host, broker.port))
 
     async def any(self) -> AsyncConnection:
@@ -190,6 +195,23 @@ class AsyncCluster:
         return await asyncio.shield(look)
 
     async def _look_into(self, address: tuple[str, int]) -> bool:
+        answer = await self._ask_another(address, [])
+        return answer is not None and self.metadata.is_out(*address, answer)
+
+    async def look_past(self, partitions: Iterable[TopicPartition]) -> None:
+        """`await cluster.look_past([...])`: ask others than the leaders who leads these partitions.
+
+        Connections to a leader that is out are closed: it may still answer, with what was.
+        """
+        for address, topics in self.metadata.led(partitions).items():
+            answer = await self._ask_another(address, topics)
+            if answer is None or not self.metadata.hear(*address, answer, self._now()):
+                continue
+            if (connection := self._connections.pop(address, None)) is not None:
+                await connection.close()
+
+    async def _ask_another(self, address: tuple[str, int], topics: Sequence[str]) -> Any:
+        """The metadata that another broker than the one there tells; None where no other answers soon."""
         until = self._now() + SILENCE
         for host, port in self.metadata.witnesses(*address):
             if self._now() >= until:
@@ -202,11 +224,10 @@ class AsyncCluster:
                     connect_timeout=WITNESS_S,
                     security=self.security,
                 ) as witness:
-                    request = metadata_request([], create=False)
-                    return self.metadata.is_out(*address, await witness.request(request, None, WITNESS_S))
+                    return await witness.request(metadata_request(topics, create=False), None, WITNESS_S)
             except BarnabasError:
                 continue
-        return False
+        return None
 
     # -- asking again ----------------------------------------------------------------------------
 

@@ -340,7 +340,7 @@ class AsyncConsumer:
                     by_leader.setdefault(leader, {})[target] = special_time(when)
             for leader, theirs in by_leader.items():
                 request = offsets_request(theirs, self._level, self._cluster.timeout)
-                connection = await self._cluster.connection(leader)
+                connection = await self._cluster.connection(leader, leads=True)
                 read_offsets(await connection.request(request), found)
 
         def forget() -> None:

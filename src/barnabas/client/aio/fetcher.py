@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.connection import ConnectionFailed
 from barnabas.client.fetched import Fetched, FetchErrors, FetchLimits, fetch_request, read_answer
+from barnabas.client.waits.silence import Resting
 from barnabas.errors import BarnabasError, KafkaError
 from barnabas.model import NodeId, Offset, TopicPartition
 from barnabas.wire.schemas.fetch import FetchRequest
@@ -28,6 +30,8 @@ class AsyncFetcher:
         self.limits = limits
         self._under_way: dict[NodeId, asyncio.Task[list[Fetched]]] = {}
         self._errors = FetchErrors(cluster.timeout)
+        self._resting = Resting(cluster.metadata.max_age)
+        self._look: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         return f"<AsyncFetcher under way={sorted(self._under_way)}>"
@@ -50,6 +54,7 @@ class AsyncFetcher:
                     self._under_way.values(), timeout=left, return_when=asyncio.FIRST_COMPLETED
                 )
                 fetched = [f for task in done for f in self._hear(task) if positions.get(f.target) == f.asked]
+                self._look_past(positions)
                 if fetched:
                     return fetched
             if loop.time() >= deadline:
@@ -57,7 +62,7 @@ class AsyncFetcher:
 
     async def close(self) -> None:
         """Drop what is under way (the assignment has changed, or the consumer closes)."""
-        tasks = list(self._under_way.values())
+        tasks: list[asyncio.Task[Any]] = [*self._under_way.values(), *([self._look] if self._look else [])]
         self._under_way.clear()
         for task in tasks:
             task.cancel()
@@ -79,7 +84,7 @@ class AsyncFetcher:
         """One request, and what came of it; an error that may pass counts as an answer without records."""
         answered: list[Fetched] = []
         try:
-            connection = await self.cluster.connection(leader)
+            connection = await self.cluster.connection(leader, leads=True)
             topics = {target.topic for target in asked}
             ids = {topic: (await self.cluster.topic(topic)).id for topic in topics}
             served = connection.version_of(FetchRequest)
@@ -94,6 +99,14 @@ class AsyncFetcher:
         except (ConnectionFailed, KafkaError) as error:
             await self._trouble(error, {target.topic for target in asked})
         return answered
+
+    def _look_past(self, positions: Mapping[TopicPartition, Offset]) -> None:
+        if self._look is not None and self._look.done():
+            self._look.result()
+            self._look = None
+        resting = self._resting.due(positions, asyncio.get_running_loop().time())
+        if resting and self._look is None:
+            self._look = asyncio.create_task(self.cluster.look_past(resting))
 
     def _hear(self, task: asyncio.Task[list[Fetched]]) -> list[Fetched]:
         self._under_way = {leader: other for leader, other in self._under_way.items() if other is not task}

@@ -285,7 +285,7 @@ class AsyncProducer:
 
     async def _transmit(self, leader: NodeId, batches: list[Batch]) -> list[Outcome]:
         try:
-            connection: AsyncConnection = await self._cluster.connection(leader)
+            connection: AsyncConnection = await self._cluster.connection(leader, leads=True)
             topics = {batch.target.topic for batch in batches}
             ids = {topic: (await self._cluster.topic(topic)).id for topic in topics}
         except BarnabasError as error:

@@ -46,7 +46,7 @@ class Sender:
         for leader, theirs in by_leader.items():
             for group in requests_of(theirs):
                 try:
-                    connection = self.cluster.connection(leader)
+                    connection = self.cluster.connection(leader, leads=True)
                 except BarnabasError as error:
                     outcomes += [Outcome(batch, error, left=False) for batch in group]
                     continue
