@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from barnabas.sim.cluster.mutants.groups import GROUPS
+from barnabas.sim.cluster.mutants.mutants import MUTANTS
 from barnabas.sim.cluster.mutants.transactions import TRANSACTIONAL
 from barnabas.sim.kernel.mutants import Mutant, applied
 
 ROOT = Path(__file__).parents[3]
-GUARDED = [mutant for mutant in (*GROUPS, *TRANSACTIONAL) if mutant.guard]
+GUARDED = [mutant for mutant in (*GROUPS, *TRANSACTIONAL, *MUTANTS) if "::" in mutant.guard]
 
 
 def _outcome(guard: str) -> int:
