@@ -74,11 +74,7 @@ class BrokerPart:
         self._reconfigured = reconfigured
         self._refused: dict[str, str] = {}  # stored settings that were told of as unusable, with the reason
         self._registered = self._following = False
-        if unknown := home.logs.cordon(config.list("cordoned.log.dirs")):
-            raise ConfigError(
-                f"cordoned.log.dirs names {', '.join(unknown)}, which is not among log.dirs",
-                next_step="name directories as log.dirs has them, or * for all of them",
-            )
+        _cordon(home, config)
         self._previous_epoch = PreviousEpoch(disk, home.logs.directories)
         settings = LifecycleSettings.of(
             config,
@@ -245,6 +241,15 @@ class BrokerPart:
 
     def __repr__(self) -> str:
         return f"<BrokerPart {self.lifecycle}>"
+
+
+def _cordon(home: StorageSetup, config: Config) -> None:
+    """Cordon the directories that the settings name.  Raises ConfigError for one that is not there."""
+    if unknown := home.logs.cordon(config.list("cordoned.log.dirs")):
+        raise ConfigError(
+            f"cordoned.log.dirs names {', '.join(unknown)}, which is not among log.dirs",
+            next_step="name directories as log.dirs has them, or * for all of them",
+        )
 
 
 def _transaction_timed_out(transactional_id: str, state: Transaction) -> None:
