@@ -65,7 +65,8 @@ def evaluated(path: str, tree: ast.AST) -> list[str]:
         if not isinstance(node, ast.Call):
             continue
         call = node.func
-        if isinstance(call, ast.Name) and call.id in EVALUATES and path not in GENERATED:
+        nothing = [ast.unparse(argument) for argument in node.args] == ["''"]
+        if isinstance(call, ast.Name) and call.id in EVALUATES and path not in GENERATED and not nothing:
             found.append(f"{path}:{node.lineno} {call.id}")
         if isinstance(call, ast.Attribute) and isinstance(call.value, ast.Name):
             module = call.value.id

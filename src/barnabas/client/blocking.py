@@ -205,7 +205,7 @@ class BlockingConnection:
         return self._socket
 
     def _turn(self, deadline: float) -> float:
-        """How long a call on the socket may take (s) before its silence is looked into."""
+        """Return the seconds that a call on the socket may take before its silence is looked into."""
         left = deadline - monotonic()
         if left <= 0:
             raise TimeoutError

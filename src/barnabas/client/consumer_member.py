@@ -106,7 +106,7 @@ class ConsumerGroupMember:
 
     @property
     def joined_in(self) -> bool:
-        """Whether the coordinator counts on it."""
+        """Return whether the coordinator counts on it."""
         return bool(self.generation)
 
     @property

@@ -81,7 +81,7 @@ class ClassicMember:
 
     @property
     def joined_in(self) -> bool:
-        """Whether the coordinator counts on it."""
+        """Return whether the coordinator counts on it."""
         return self.generation >= 0 and not self.lost
 
     # -- joining ---------------------------------------------------------------------------------

@@ -184,7 +184,7 @@ class Membership:
                 self.member.fence()
 
     def _stay(self) -> None:
-        """What keeps this member in the group; once its application has worked for too long, it leaves."""
+        """Keep this member in the group; once its application has worked for too long, it leaves."""
         with self._lock:
             if self.member.joined_in and self.interval.is_over(monotonic()):
                 self.interval.tell(self.member.group)

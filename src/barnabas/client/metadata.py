@@ -199,7 +199,7 @@ class Metadata:
         self._taken_at.pop(topic, None)
 
     def addresses(self) -> list[tuple[str, int]]:
-        """Where to dial for any broker: those known first, then the bootstrap addresses, those out last."""
+        """Return addresses to dial for any broker: known ones, then the bootstrap addresses, those out last."""
         known = [(b.host, b.port) for b in self.brokers.values()]
         return sorted(dict.fromkeys([*known, *self.bootstrap]), key=self._out.__contains__)
 
@@ -209,11 +209,11 @@ class Metadata:
         self._nodes[broker.host, broker.port] = broker.id
 
     def witnesses(self, host: str, port: int) -> list[tuple[str, int]]:
-        """Where to ask about the broker at this address, which is silent."""
+        """Return addresses to ask about the silent broker at this address."""
         return [address for address in self.addresses() if address != (host, port)]
 
     def is_out(self, host: str, port: int, response: MetadataResponse) -> bool:
-        """Whether the brokers that another one names are without the one at this address; they are kept then.
+        """Return whether another broker names brokers without the one at this address; they are kept then.
 
         Behind an address that no broker has told may be any of those that were there.  Where nobody has told any
         so far, it is out if others of the bootstrap addresses are told, and it is not.

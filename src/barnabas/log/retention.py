@@ -20,7 +20,7 @@ Rule = Callable[[Segment, Offset], bool]
 
 
 class Retention(NamedTuple):
-    """What a node may decide about a log, besides deleting what lies below the log start."""
+    """The decisions that a node may make about a log, besides deleting what lies below the log start."""
 
     by_size: bool
     by_age: bool

@@ -38,7 +38,7 @@ INLINE = 12
 """Arrow's binary views hold values up to this length themselves."""
 END_OF_LOG = 2**63 - 1
 LARGEST_TIMESTAMP_MS = (2**63 - 1) // 1000
-"""What an Arrow timestamp in microseconds holds, and with it Spark's: the year 294247.  A record may have more."""
+"""The largest time of an Arrow timestamp in microseconds, and so of Spark's: the year 294247."""
 
 _NUMBERS = np.dtype(
     {

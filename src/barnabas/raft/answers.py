@@ -1,4 +1,4 @@
-"""Why nodes give no answer, for operators: what is said of a node is about it, and goes when it speaks."""
+"""Reasons for which nodes give no answer, for operators.  A node that answers again has none."""
 
 from __future__ import annotations
 

@@ -172,11 +172,11 @@ class Core:
 
     @property
     def is_voter(self) -> bool:
-        """Whether this replica counts in the set in force in its own log."""
+        """Return whether this replica counts in the set in force in its own log."""
         return self.voters.counts(self.key, can_vote=self.config.can_vote)
 
     def is_own(self, key: ReplicaKey) -> bool:
-        """Whether an entry of a voter set is this replica; without a directory id (kraft.version 0) by its id."""
+        """Return whether an entry of a voter set is this replica; by its id alone at kraft.version 0."""
         return key.id == self.key.id and key.directory_id in (ZERO_UUID, self.key.directory_id)
 
     @property

@@ -109,7 +109,7 @@ class VoterSet:
         )
 
     def has(self, key: ReplicaKey) -> bool:
-        """Whether this replica is in the set."""
+        """Return whether this replica is in the set."""
         return self.entry(key) is not None
 
     def counts(self, key: ReplicaKey, *, can_vote: bool) -> bool:

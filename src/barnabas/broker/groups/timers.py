@@ -1,4 +1,4 @@
-"""What a coordinator has to do later.  A timer that is cancelled keeps nothing alive until its time."""
+"""Timers of a coordinator.  A timer that is cancelled keeps nothing alive until its time."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class SyncRequest:
 
     @property
     def directory(self) -> LogDirectory | None:
-        """Where the log lies."""
+        """Return the directory that the log lies in."""
         return self.partition.directory
 
     def run(self) -> None:

@@ -32,7 +32,7 @@ _FORGIVEN_S = 600.0
 
 
 class _Leading(Protocol):
-    """What the leader knows of its replicas (`LeaderState`)."""
+    """The leader's knowledge of its replicas (`LeaderState`)."""
 
     noted: bool
     stalled: set[NodeId]

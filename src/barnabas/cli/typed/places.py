@@ -11,7 +11,7 @@ from barnabas.errors import ConfigError
 __all__ = ["WORDS", "Place", "place"]
 
 WORDS = "an offset, -N (the last N records), earliest, latest, time:MS or a time such as 2026-01-31T12:00:00Z"
-"""What a flag takes, for its help and its errors."""
+"""The words for places, for the help of a flag and its errors."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DATE = re.compile(r"(time:)?\d{4}-\d\d-\d\d")
 

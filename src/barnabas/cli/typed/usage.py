@@ -55,7 +55,7 @@ def _joined(words: list[str], rest: list[str], moved: list[str]) -> list[str]:
 
 
 class _WithExamples:
-    """What `add_subparsers` gives: it makes the parsers of verbs."""
+    """The result of `add_subparsers`: it makes the parsers of verbs."""
 
     def __init__(self, verbs: Any, about: str) -> None:
         self._verbs = verbs

@@ -187,7 +187,7 @@ class AsyncCluster:
             return connection
 
     async def _is_out(self, address: tuple[str, int]) -> bool:
-        """Whether another broker says that the silent one there is out; who asks at the same time asks once."""
+        """Return whether another broker says that the silent one there is out; one question at a time."""
         look = self._looking.get(address)
         if look is None:
             look = self._looking[address] = asyncio.create_task(self._look_into(address))

@@ -180,7 +180,7 @@ class AsyncMembership:
                 self.member.fence()
 
     async def _stay(self) -> None:
-        """What keeps this member in the group; once its application has worked for too long, it leaves."""
+        """Keep this member in the group; once its application has worked for too long, it leaves."""
         if self.member.joined_in and self.interval.is_over(monotonic()):
             self.interval.tell(self.member.group)
             await self._say_goodbye()

@@ -1,1 +1,1 @@
-"""What ends the waits of a client: its clock, a broker's silence, a thread's death, a fork, long work."""
+"""Ends of a client's waits: its clock, a broker's silence, a thread's death, a fork, long work."""

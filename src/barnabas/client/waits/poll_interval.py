@@ -1,4 +1,4 @@
-"""How long an application may work between two polls before its member gives its partitions to others.
+"""The longest time between two polls, after which a member gives its partitions to others.
 
 Heartbeats come from a thread or task of their own, so they say that the process lives, not that it gets on.  A
 member that does not poll for `max.poll.interval.ms` leaves its group, as Kafka's own consumers do.  No clock.
@@ -30,7 +30,7 @@ class PollInterval:
         self._polled_at = now
 
     def is_over(self, now: float) -> bool:
-        """Whether the application has not polled for longer than it may."""
+        """Return whether the application has not polled for longer than it may."""
         return self._polled_at is not None and now - self._polled_at > self.limit
 
     def tell(self, group: str) -> None:

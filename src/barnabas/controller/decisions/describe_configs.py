@@ -209,7 +209,7 @@ def _first_default(names: tuple[str, ...]) -> tuple[str, Value] | None:
 def _node_origins(
     image: MetadataImage, config: Config, name: str, node_id: NodeId | None
 ) -> Iterator[Origin]:
-    """Where a node setting is given, the one in force first; the default comes last if it has one.
+    """Return the places that give a node setting, the one in force first, its default last.
 
     What the metadata say of a setting that needs a start is not in force, and not shown.
     """

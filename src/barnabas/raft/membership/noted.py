@@ -1,4 +1,4 @@
-"""What the history of the quorum is told of a change, and who makes records of it."""
+"""Notes of changes for the quorum's history, and the interface of what makes records of them."""
 
 from __future__ import annotations
 

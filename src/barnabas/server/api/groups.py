@@ -161,7 +161,7 @@ class GroupApi:
         return Coordinator(key=key, node_id=broker.id, host=host, port=port)
 
     def _serves(self, key_type: int, key: str) -> bool:
-        """Whether this node answers for the key by now: clients may ask it at once, and not all ask again."""
+        """Return whether this node answers for the key by now, so that clients may ask it at once."""
         if key_type == GROUP:
             return self._groups.coordinated(key) is None
         return not isinstance(self._transactions.owner(key), ErrorCode)

@@ -37,7 +37,7 @@ def least_error_ms(asked_ms: int, theirs_ms: int, answered_ms: int) -> int:
 
 
 class ClockCheck:
-    """What the last answer said about this node's clock; `on_change` is told whether it agrees now."""
+    """The last answer's verdict on this node's clock; `on_change` is told whether it agrees now."""
 
     def __init__(self, clock: Clock, on_change: Callable[[bool], None]) -> None:
         self.agrees = True

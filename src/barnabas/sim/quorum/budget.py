@@ -68,7 +68,7 @@ def found(world: World, voters: VoterSet, among: Collection[Node]) -> int:
 
 
 def may_lose(world: World, node: Node, *, quiet: bool) -> bool:
-    """Whether the disk of `node` may be destroyed now.  `quiet`: no change of the voters is under way.
+    """Return whether the disk of `node` may be destroyed now.  `quiet`: no change of the voters is under way.
 
     While one is, a node outside every set may be on its way in: its leader believes for a fetch timeout that it
     lives, and appends a set that needs it.
