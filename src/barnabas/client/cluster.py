@@ -214,6 +214,10 @@ class Cluster:
             self._leave(host, port)
         return out
 
+    def left(self, connection: BlockingConnection) -> bool:
+        """`cluster.left(connection)`: close it if its broker is out, and return whether it is (see `is_out`)."""
+        return self.is_out(connection.host, connection.port)
+
     def look_past(self, partitions: Iterable[TopicPartition]) -> None:
         """`cluster.look_past([TopicPartition("t", 0)])`: ask others than the leaders who leads these partitions.
 

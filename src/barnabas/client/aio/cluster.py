@@ -194,6 +194,15 @@ class AsyncCluster:
             look.add_done_callback(lambda _: self._looking.pop(address, None))
         return await asyncio.shield(look)
 
+    async def left(self, connection: AsyncConnection) -> bool:
+        """`await cluster.left(connection)`: close it if its broker is out, and return whether it is."""
+        for address, known in list(self._connections.items()):
+            if known is connection and await self._is_out(address):
+                self._connections.pop(address, None)
+                await connection.close()
+                return True
+        return False
+
     async def _look_into(self, address: tuple[str, int]) -> bool:
         answer = await self._ask_another(address, [])
         return answer is not None and self.metadata.is_out(*address, answer)

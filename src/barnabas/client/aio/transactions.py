@@ -74,7 +74,12 @@ class AsyncTransactions(TransactionMachine):
         async def attempt() -> None:
             if self._coordinator is None or self._coordinator.closed:
                 self._coordinator = await self.cluster.coordinator(self.transactional_id, transaction=True)
-            await _talk(self._coordinator, exchange)
+            try:
+                await _talk(self._coordinator, exchange)
+            except KafkaError as error:
+                if error.code.retriable or not await self.cluster.left(self._coordinator):
+                    raise
+                raise self.from_an_old_coordinator(error) from error
 
         def look_again() -> None:
             self._coordinator = None

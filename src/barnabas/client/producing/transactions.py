@@ -92,7 +92,12 @@ class Transactions(TransactionMachine):
         def attempt() -> None:
             if self._coordinator is None or self._coordinator.closed:
                 self._coordinator = self.cluster.coordinator(self.transactional_id, transaction=True)
-            _talk(self._coordinator, exchange)
+            try:
+                _talk(self._coordinator, exchange)
+            except KafkaError as error:
+                if error.code.retriable or not self.cluster.left(self._coordinator):
+                    raise
+                raise self.from_an_old_coordinator(error) from error
 
         def look_again() -> None:
             self._coordinator = None
