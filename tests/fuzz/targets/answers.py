@@ -81,7 +81,7 @@ READS: dict[int, Callable[[Any, int], object]] = {
     3: _metadata,
     8: lambda message, version: check_committed(message, "g"),
     9: lambda message, version: read_committed_offsets(message, version, "g"),
-    10: found_coordinator,
+    10: lambda response, version: found_coordinator(response, version, "g", transaction=False),
     11: _join,
     14: lambda message, version: ClassicMember("g", ["t"], GroupTimes()).synced(message),
     12: lambda message, version: ClassicMember("g", ["t"], GroupTimes()).heard(message),

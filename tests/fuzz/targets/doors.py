@@ -188,7 +188,7 @@ class _Http:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._server = HttpServer(_Bound(), Metrics(), lambda: "it\nstarts")  # type: ignore[arg-type]
+        self._server = HttpServer([_Bound()], Metrics(), lambda: "it\nstarts")  # type: ignore[arg-type]
         logging.getLogger("barnabas").propagate = False
         logging.getLogger("barnabas").addHandler(logging.NullHandler())
 
