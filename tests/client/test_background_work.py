@@ -45,7 +45,7 @@ BAD: list[dict[str, Any]] = [
     {"value": b"v", "timestamp": 1.5},
     {"value": b"v", "timestamp": "1"},
     {"value": b"v", "timestamp": 2**70},
-    {"value": b"v", "timestamp": -1},
+    {"value": b"v", "timestamp": -2},
     {"value": b"v", "partition": "0"},
     {"value": "\ud800"},
 ]

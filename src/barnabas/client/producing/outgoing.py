@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from barnabas.client.producing.batching import RECORD_OVERHEAD
+from barnabas.model import NO_TIMESTAMP
 
 __all__ = ["HeaderValue", "Headers", "Outgoing", "outgoing"]
 
@@ -48,7 +49,7 @@ def outgoing(
     if timestamp is not None:
         advice = "give ms since 1970, for example int(time.time() * 1000)"
         timestamp = timestamp if type(timestamp) is int else _whole("timestamp", timestamp, advice)
-        if not 0 <= timestamp <= _LAST_MS:
+        if not NO_TIMESTAMP <= timestamp <= _LAST_MS:  # (a copy of a record without one has none)
             raise ValueError(f"timestamp {timestamp} is not between 0 and {_LAST_MS}; {advice}")
     size = RECORD_OVERHEAD + (len(value) if value else 0) + (len(key) if key else 0)
     if not headers:

@@ -157,7 +157,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
             try:
                 self.claim = _driver(self.options, self.name).begin()
             except BarnabasError as error:
-                raise NotBegunError(f"{error}", next_step=error.next_step) from error
+                advice = error.next_step or "see whether a node listens there; the query goes on where it was"
+                raise NotBegunError(f"{error}", next_step=advice) from error
         return self.__dict__
 
     @plainly
