@@ -13,7 +13,7 @@ from barnabas.sim.kernel.mutants import SEARCHED, Mutant, applied, find
 pytestmark = pytest.mark.long
 
 FOUND = [mutant for mutant in MUTANTS if mutant.seed]
-NEIGHBOURS = 30
+NEIGHBOURS = 200
 """Any change of the code draws other histories from the seeds: then as many others are looked at as well."""
 
 

@@ -12,7 +12,7 @@ from barnabas.sim.kernel.mutants import SEARCHED, Mutant, applied, find
 
 FOUND = [mutant for mutant in TRANSACTIONAL if mutant.seed]
 QUICK = ("positions are forgotten at a failover", "everything committed is stable")
-NEIGHBOURS = 30
+NEIGHBOURS = 200
 """Any change of the code draws other histories from the seeds: then as many others are looked at as well."""
 
 
