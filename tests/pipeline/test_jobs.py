@@ -286,6 +286,54 @@ def test_what_a_killed_run_left_is_deleted_and_what_is_listed_stays(tmp_path: Pa
     assert (tmp_path / "records" / "_spark_metadata" / "0").exists()
 
 
+def test_a_file_that_no_micro_batch_wrote_stays(tmp_path: Path) -> None:
+    place = ArchiveDirectory(str(tmp_path))
+    place.claim("cluster", [ArchivedTopic("t", "id-1", 1)])
+    folder = tmp_path / "records" / "topic=t" / "partition=0"
+    folder.mkdir(parents=True)
+    (tmp_path / "records" / "README.md").touch()
+    (folder / "mine.csv").touch()
+    place.remove_unlisted()
+    assert (tmp_path / "records" / "README.md").exists() and (folder / "mine.csv").exists()
+
+
+def test_a_micro_batch_that_began_says_that_the_one_before_has_ended(tmp_path: Path) -> None:
+    """So a list that lost its end is noticed, too, where the notes of ended micro-batches lost theirs."""
+    place = ArchiveDirectory(str(tmp_path))
+    place.claim("cluster", [ArchivedTopic("t", "id-1", 1)])
+    ended = tmp_path / "records" / "topic=t" / "partition=0" / "part-1.parquet"
+    ended.parent.mkdir(parents=True)
+    ended.touch()
+    list_files(tmp_path / "records", "0", "file:///elsewhere/topic=t/partition=0/part-0.parquet")
+    begun = tmp_path / "_checkpoint" / "offsets"
+    begun.mkdir(parents=True)
+    (begun / "1").touch()
+    assert place.check_list()
+    (begun / "2").touch()
+    with pytest.raises(DamagedArchiveError, match="up to 0, and 1 has ended"):
+        place.remove_unlisted()
+    assert ended.exists()
+
+
+def test_an_archive_goes_on_only_with_a_checkpoint_as_new_as_its_list(tmp_path: Path) -> None:
+    """Spark takes a micro-batch whose number is listed for written, and leaves its records out."""
+    place = ArchiveDirectory(str(tmp_path))
+    place.claim("cluster", [ArchivedTopic("t", "id-1", 1)])
+    place.check_checkpoint()
+    for number in ("0", "1"):
+        list_files(tmp_path / "records", number)
+    with pytest.raises(DamagedArchiveError, match="_checkpoint is gone"):
+        place.check_checkpoint()
+    begun = tmp_path / "_checkpoint" / "offsets"
+    begun.mkdir(parents=True)
+    (begun / "0").touch()
+    with pytest.raises(DamagedArchiveError, match=r"up to 1, and .*_checkpoint knows them up to 0"):
+        place.check_checkpoint()
+    assert place.files() == [], "reading needs no checkpoint"
+    (begun / "1").touch()
+    place.check_checkpoint()
+
+
 def test_of_an_archive_whose_list_is_gone_no_file_is_deleted(tmp_path: Path) -> None:
     place = ArchiveDirectory(str(tmp_path))
     place.claim("cluster", [ArchivedTopic("t", "id-1", 1)])

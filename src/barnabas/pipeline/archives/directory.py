@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,8 @@ from barnabas.pipeline.archives.index import write_whole
 __all__ = ["ArchiveDirectory", "ArchivedTopic", "NoArchiveError"]
 
 _FORMAT = 1
+_WRITTEN = re.compile(r"part-.*\.parquet|\.part-.*\.parquet\.crc")
+"""Names of the files that Spark's micro-batches write."""
 
 
 class NoArchiveError(BarnabasError):
@@ -99,10 +102,10 @@ class ArchiveDirectory:
     def check_list(self) -> bool:
         """Whether there is a list of files.  Raises DamagedArchiveError where it lacks a micro-batch that ended.
 
-        Spark lists the files of a micro-batch before it notes that this one has ended: so a list that is shorter
-        has lost something, and reading on would leave records out without a word.
+        Spark lists the files of a micro-batch before it notes that this one has ended, and then begins the next:
+        so a list that is shorter has lost something, and reading on would leave records out without a word.
         """
-        ended = newest_batch(self.checkpoint, "commits")
+        ended = max(newest_batch(self.checkpoint, "commits"), newest_batch(self.checkpoint, "offsets") - 1)
         listed = newest_batch(self.records, LISTED)
         if listed < ended:
             raise list_is_gone(
@@ -112,6 +115,19 @@ class ArchiveDirectory:
             )
         return listed >= 0
 
+    def check_checkpoint(self) -> None:
+        """Raise DamagedArchiveError where the checkpoint is older than the list of files, or gone.
+
+        Spark would number the next micro-batches as some that are listed, take them for written, and leave
+        their records out without a word.  Who only reads an archive needs no checkpoint.
+        """
+        began, listed = newest_batch(self.checkpoint, "offsets"), newest_batch(self.records, LISTED)
+        if listed > began:
+            raise list_is_gone(
+                f"{self.records}/{LISTED} lists micro-batches up to {listed}, and {self.checkpoint} "
+                + (f"knows them up to {began}" if began >= 0 else "is gone")
+            )
+
     def remove_unlisted(self) -> None:
         """Delete the files of micro-batches that did not end, which readers that do not know the list would read.
 
@@ -119,7 +135,7 @@ class ArchiveDirectory:
         a list nor a micro-batch that began.
         """
         listed = set(self.files())
-        left = [path for path in _files_below(self.records) if _data_of(path) not in listed]
+        left = [path for path in _written_files(self.records) if _data_of(path) not in listed]
         if left and not listed and newest_batch(self.checkpoint, "offsets") < 0:
             raise list_is_gone(f"{self.records} has files, and no list of them")
         for path in left:
@@ -175,12 +191,12 @@ class ArchiveDirectory:
         return dict(found["topics"])
 
 
-def _files_below(records: str) -> list[str]:
-    """The paths of all files but Spark's list and others that begin with an underscore."""
+def _written_files(records: str) -> list[str]:
+    """Return the paths of the files that micro-batches wrote, with their checksums; nobody else's."""
     found: list[str] = []
     for folder, folders, names in os.walk(records):
         folders[:] = [name for name in folders if not name.startswith("_")]
-        found += [os.path.join(folder, name) for name in names if not name.startswith("_")]
+        found += [os.path.join(folder, name) for name in names if _WRITTEN.fullmatch(name)]
     return found
 
 

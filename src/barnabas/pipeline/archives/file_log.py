@@ -37,7 +37,7 @@ def damaged(path: str, error: object) -> DamagedArchiveError:
 
 
 def list_is_gone(said: str) -> DamagedArchiveError:
-    """Return the error for a list of Spark's that is not whole."""
+    """Return the error for a list, or a checkpoint, of Spark's that is not whole."""
     return DamagedArchiveError(
         said, next_step="bring it back from a copy, or archive the topics again, into another directory"
     )

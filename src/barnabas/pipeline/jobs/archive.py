@@ -101,6 +101,7 @@ def archive(
         return heard(rows, lag)
 
     with held_for("an archive", place.path):
+        place.check_checkpoint()
         place.remove_unlisted()
         run_to_end(start, progress, goal=goal, again=_AGAIN, heard=told)
         place.remove_unlisted()
