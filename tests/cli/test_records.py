@@ -258,6 +258,7 @@ def test_values_of_confluents_serializer_are_printed_by_their_schemas(shell: She
         assert shell.out.splitlines() == ['{"a":7,"b":{"base64":"/w=="}}', "-"]
         assert shell(f"consume rec-avro -o 2 -e --avro {server.url}") == 1
         assert "rec-avro-0 offset 2: no Avro value" in shell.err
+        assert shell("consume rec-avro -o 0 -e --avro ''") == 2, "an empty address is not none at all"
 
 
 # ------------------------------------------------------------------ groups reset

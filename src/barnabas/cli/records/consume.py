@@ -161,7 +161,7 @@ def _any_partition(consumer: Any, args: argparse.Namespace) -> tuple[str, int]:
 def _print_all(consumer: Any, args: argparse.Namespace) -> None:
     out = sys.stdout.buffer
     write = printer_of(args.format, args.null)
-    decoded = with_avro_values(args.avro) if args.avro else None
+    decoded = with_avro_values(args.avro) if args.avro is not None else None
     is_seen = sys.stdout.isatty()
     """Into a file or a pipe go the bytes as they are."""
     if args.max is not None and args.max <= 0:
