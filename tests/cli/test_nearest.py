@@ -46,7 +46,22 @@ def test_no_word_of_the_same_length_leads_to_one_that_destroys() -> None:
         for word in words.split():
             said = nearest.meant(f"barnabas {noun}", word, verbs(noun)) or ""
             for verb in re.findall(r"`barnabas \S+ (\S+)`", said):
-                assert verb not in nearest._DESTROYS, f"barnabas {noun} {word}: {said}"
+                assert not nearest.destroys(verb), f"barnabas {noun} {word}: {said}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("groups list-offsets", "groups describe-offsets", "groups offsets", "topics undelete"),
+        *("brokers register", "cluster register", "cluster move-brokers", "quorum move-controller"),
+    ],
+)
+def test_a_longer_word_or_an_opposite_does_not_lead_to_a_verb_that_destroys(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(line.split()) == 2
+    for verb in re.findall(r"`barnabas \S+ (\S+)`", capsys.readouterr().err):
+        assert not nearest.destroys(verb)
 
 
 def test_what_is_named_instead_exists() -> None:
@@ -63,3 +78,11 @@ def test_the_help_of_a_verb_has_its_examples(capsys: pytest.CaptureFixture[str])
         "barnabas topics create orders --partitions 6 --config retention.ms=3600000"
         in capsys.readouterr().out
     )
+
+
+def test_the_help_of_a_verb_has_no_example_of_one_whose_name_only_begins_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["groups", "delete", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert "barnabas groups delete billing" in said and "delete-offsets" not in said

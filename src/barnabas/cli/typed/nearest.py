@@ -5,16 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["meant"]
+__all__ = ["destroys", "meant"]
 
 _NEAR, _NEARER = 0.65, 0.85
-_DESTROYS = frozenset(
-    {
-        *("abort", "delete", "disable", "drain", "end", "recover", "remove", "reset", "unregister"),
-        *("remove-brokers", "remove-controller"),
-    }
+_DESTROYING = frozenset(
+    ("abort", "delete", "disable", "drain", "end", "recover", "remove", "reset", "unregister")
 )
-"""Offered only for a slip of the finger: a word that means something else must not lead to one of these."""
 _ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {
     "barnabas": {
         "status": (
@@ -61,11 +57,18 @@ def meant(command: str, word: str, choices: Iterable[str]) -> str | None:
     return f"did you mean {' or '.join(one if '`' in one else f'`{one}`' for one in known)}?"
 
 
+def destroys(verb: str) -> bool:
+    """`destroys("delete-offsets")` -> True: it takes away what is there."""
+    return verb.partition("-")[0] in _DESTROYING
+
+
 def _nearest(word: str, choices: list[str]) -> list[str]:
     if begun := [one for one in choices if word and one.startswith(word)]:
         return begun[:2]
-    return [
-        one
-        for one in difflib.get_close_matches(word, choices, 2, _NEAR)
-        if one not in _DESTROYS or difflib.SequenceMatcher(None, word, one).ratio() >= _NEARER
-    ]
+    near = difflib.get_close_matches(word, choices, 2, _NEAR)
+    return [one for one in near if not destroys(one) or _slipped(word, one)]
+
+
+def _slipped(word: str, verb: str) -> bool:
+    """Return whether a word is a slip of the finger: `undelete` is near `delete`, and means the opposite."""
+    return abs(len(word) - len(verb)) <= 1 and difflib.SequenceMatcher(None, word, verb).ratio() >= _NEARER

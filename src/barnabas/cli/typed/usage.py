@@ -64,7 +64,9 @@ class _WithExamples:
     def add_parser(self, name: str, **given: Any) -> Any:
         """Make the parser of a verb.  Its description is its line of help, its epilog the examples."""
         examples = [
-            line for line in self._about if re.match(rf"\s*barnabas \S+ (\S+ )?{re.escape(name)}\b", line)
+            line
+            for line in self._about
+            if re.match(rf"\s*barnabas \S+ (\S+ )?{re.escape(name)}(?![\w-])", line)
         ]
         given.setdefault("description", given.get("help"))
         given.setdefault("epilog", "\n".join(examples))
