@@ -7,7 +7,7 @@ nearest valid setting.  It reads no files and no environment; its caller, which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
 from barnabas.errors import ConfigError
@@ -137,7 +137,7 @@ class Config:
         """
         given = {name: str(value).strip() for name, value in (properties or {}).items()}
         values: dict[str, Value] = {name: row.ours for name, row in SETTINGS.items()}
-        problems: list[ConfigError] = []
+        problems: dict[str, ConfigError] = {}
         for name, text in given.items():
             try:
                 if (row := SETTINGS.get(name)) is not None:
@@ -145,7 +145,7 @@ class Config:
                 elif not per_listener({name: text}):
                     _check_unused(name, text, warn)
             except ConfigError as error:
-                problems.append(error)
+                problems[name] = error
         if problems:
             raise _all_of(problems)
         roles = cast("tuple[str, ...]", values["process.roles"])
@@ -331,13 +331,14 @@ def validate_topic_overrides(overrides: Mapping[str, str | None]) -> None:
         raise ConfigError(f"min.compaction.lag.ms={low} is more than max.compaction.lag.ms={high}")
 
 
-def _all_of(problems: Sequence[ConfigError]) -> ConfigError:
-    """Return one error that names every problem, and every next step once."""
-    if len(problems) == 1:
-        return problems[0]
-    steps = dict.fromkeys(error.next_step for error in problems if error.next_step)
+def _all_of(problems: Mapping[str, ConfigError]) -> ConfigError:
+    """Return one error that names every problem, and every next step with the setting that it is for."""
+    errors = list(problems.values())
+    if len(errors) == 1:
+        return errors[0]
+    steps = [f"{name}: {error.next_step}" for name, error in problems.items() if error.next_step]
     return ConfigError(
-        f"{len(problems)} settings cannot be used: {'; '.join(error.message for error in problems)}",
+        f"{len(errors)} settings cannot be used: {'; '.join(error.message for error in errors)}",
         next_step="; ".join(steps) or "correct each of them: docs/configuration.md",
     )
 
@@ -353,7 +354,7 @@ def _check_unused(name: str, text: str, warn: Callable[[str], object] | None) ->
             warn(f"{name}: not used any more: {became}")
         return
     if (instead := instead_of(name)) is not None:
-        raise ConfigError(f"{name}: Kafka 4 has no such setting", next_step=f"{name}: {instead}")
+        raise ConfigError(f"{name}: Kafka 4 has no such setting", next_step=instead)
     if not known_to_kafka(name):
         refuse_unknown(name, SETTINGS, "setting")
     if name in REFUSED and text not in REFUSED[name]:
