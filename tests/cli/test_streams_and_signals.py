@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import signal
 import subprocess
@@ -84,6 +85,20 @@ def test_output_that_cannot_be_written_is_an_error_and_not_pythons_exit_code(com
     assert (ran.returncode, both.returncode) == (code, code if code == 1 else 1)
     if code == 1:
         assert ran.stderr.startswith("error: the output cannot be written: No space left on device\n  next: ")
+
+
+def test_output_without_room_has_its_advice_however_it_is_buffered(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With PYTHONUNBUFFERED the command itself meets the error, not the flush at its end."""
+
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(sys, "stdout", Full())
+    assert main(["drill", "list"]) == 1
+    assert "No space left on device\n  next: make room where it goes" in capsys.readouterr().err
 
 
 def test_a_node_serves_on_where_its_banner_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ data (6).
 
 from __future__ import annotations
 
+import errno
 import signal
 import threading
 from collections.abc import Iterator
@@ -22,7 +23,11 @@ from barnabas.errors import (
     StorageError,
 )
 
-__all__ = ["Exit", "MissingFileError", "exit_code", "next_step_of", "signals_stop"]
+__all__ = ["NO_ROOM", "Exit", "MissingFileError", "exit_code", "next_step_of", "signals_stop"]
+
+
+NO_ROOM = "make room where it goes, and repeat the command"
+"""The next step where output cannot be written."""
 
 
 class Exit(IntEnum):
@@ -133,6 +138,8 @@ def next_step_of(error: BaseException, noun: str = "") -> str:
         return "run it as the user who owns that, or change its permissions"
     if isinstance(error, FileNotFoundError):
         return "check the path"
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return NO_ROOM
     if isinstance(error, KafkaError) and error.code in _NOT_FOUND:
         nouns = {ErrorCode.GROUP_ID_NOT_FOUND: "groups", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "transactions"}
         return f"`barnabas {nouns.get(error.code, 'topics')} list` shows what there is"

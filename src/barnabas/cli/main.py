@@ -171,9 +171,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone (| head): not our failure
         return 0
     except OSError as error:  # what the command met otherwise is told by `_run`
+        from barnabas.cli.exits import NO_ROOM
+
         with suppress(OSError):
             print(f"error: the output cannot be written: {error.strerror or error}", file=sys.stderr)
-            print("  next: make room where it goes, and repeat the command", file=sys.stderr)
+            print(f"  next: {NO_ROOM}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
