@@ -154,6 +154,7 @@ def test_limits_of_a_broker_that_has_just_died_are_not_known_and_the_others_are_
 
 
 def test_a_broker_that_replicas_name_is_not_forgotten_without_a_word(type_: Operator) -> None:
+    assert type_("cluster unregister --id 99 --dry-run -C 127.0.0.1:1") == 2, "nobody there knows the brokers"
     for words in ("brokers unregister 2", "cluster unregister --id 2"):
         assert type_(words) == 2
         assert "broker 2 runs, and would stay out until it is started again" in type_.err

@@ -30,6 +30,11 @@ def unregister(admin: Admin, args: argparse.Namespace, document: str, *, at_cont
     A controller (`at_controller`) knows neither replicas nor who is fenced: there the broker is forgotten unasked,
     as by Kafka's tool.  Raises ConfigError and KafkaError where it should stay.
     """
+    if at_controller and args.dry_run:
+        raise ConfigError(
+            f"a controller cannot say whether broker {args.id} is registered",
+            next_step="ask a broker: --bootstrap-server in place of --bootstrap-controller",
+        )
     named = [] if at_controller else _named(Placement.of(admin), args.id, force=args.force)
     if not args.dry_run:
         from barnabas.client.admin.quorum import unregister_broker
