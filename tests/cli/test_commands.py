@@ -45,7 +45,7 @@ def test_a_topic_from_its_making_to_its_end(shell: Shell) -> None:
     ]
     assert shell("topics delete cli-life not-there") == 4
     assert shell("topics describe cli-life") == 0, "all of them are there, or none is deleted"
-    assert shell("topics delete cli-life") == 0
+    assert shell("topics delete cli-life cli-life") == 0, "a name that is given twice is deleted once"
     assert shell.out == "Deleted topic cli-life.\n"
     assert shell("topics describe cli-life") == 4
     assert shell.err == (
@@ -175,7 +175,7 @@ def test_a_group_is_described_reset_and_deleted(shell: Shell) -> None:
     assert (row["committed"], row["lag"]) == (0, 10)
     assert shell("groups reset cli-g --to somewhere") == 2
     assert "cli-g" in [g["group"] for g in shell.document("groups list")["groups"]]
-    assert shell("groups delete cli-g") == 0
+    assert shell("groups delete cli-g cli-g") == 0
     assert shell("groups describe cli-g") == 4
 
 
@@ -232,3 +232,14 @@ def test_our_own_files_are_dumped_and_verified(shell: Shell, capsys: pytest.Capt
     out = capsys.readouterr().out
     assert '"type":"REGISTER_BROKER_RECORD"' in out
     assert "LeaderChange: " in out
+
+
+@pytest.mark.parametrize("name", ["abc", "-", "\u00b2"])
+@pytest.mark.parametrize(
+    "words", ["show broker {}", "set broker {} log.cleaner.threads=2", "show broker-logger {}"]
+)
+def test_a_broker_whose_number_is_none_is_refused_with_a_next_step(
+    shell: Shell, words: str, name: str
+) -> None:
+    assert shell("configs " + words.format(name)) == 2
+    assert shell.err.startswith(f"error: {name!r} is no broker's number\n  next: give a node.id")

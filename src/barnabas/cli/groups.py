@@ -71,12 +71,13 @@ def run(args: argparse.Namespace) -> int:
         elif args.verb == "delete-offsets":
             _delete_offsets(admin, args)
         else:
-            for group in args.groups:
-                admin.delete_group(group)
+            names = list(dict.fromkeys(args.groups))
+            for name in names:
+                admin.delete_group(name)
                 if not args.json:
-                    print(f"Deleted group {group}.")
+                    print(f"Deleted group {name}.")
             if args.json:
-                print_document("groups.deleted", {"deleted": args.groups})
+                print_document("groups.deleted", {"deleted": names})
     return 0
 
 

@@ -234,17 +234,18 @@ def _grow(admin: Any, args: argparse.Namespace) -> None:
 
 
 def _delete(admin: Any, args: argparse.Namespace) -> None:
-    found = [admin.describe_topic(name) for name in args.topics]  # (all are there, or none is deleted)
+    names = list(dict.fromkeys(args.topics))
+    found = [admin.describe_topic(name) for name in names]  # (all are there, or none is deleted)
     if sys.stdin.isatty() and not args.yes:
         count = sum(len(topic.partitions) for topic in found)
         parts = f"{count} {'partition' if count == 1 else 'partitions'}"
-        confirm(f"Delete {', '.join(args.topics)} with all records of {parts}?")
-    for name in args.topics:
+        confirm(f"Delete {', '.join(names)} with all records of {parts}?")
+    for name in names:
         admin.delete_topic(name)
         if not args.json:
             print(f"Deleted topic {name}.")
     if args.json:
-        print_document("topics.deleted", {"deleted": args.topics})
+        print_document("topics.deleted", {"deleted": names})
 
 
 def _reassign(admin: Any, args: argparse.Namespace) -> int:

@@ -25,7 +25,7 @@ from barnabas.client.connection import first_of
 from barnabas.client.metadata import Broker, TopicInfo
 from barnabas.client.offsets import OffsetAt, list_offsets
 from barnabas.client.security.options import SecurityOptions
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model import NodeId
 from barnabas.version import __version__
 from barnabas.wire.codec.message import Message
@@ -300,7 +300,13 @@ class Admin(DelegatedMethods):
     def _to_resource(self, kind: str, name: str, request: Message) -> Any:
         """Send to the broker whose settings are asked for, else to any broker."""
         if kind in ("broker", "broker-logger") and name:
-            node: NodeId = int(name)
+            try:
+                node: NodeId = int(name)
+            except ValueError as error:
+                raise ConfigError(
+                    f"{name!r} is no broker's number",
+                    next_step="give a node.id; brokers' common settings have an empty name",
+                ) from error
             return self.cluster.retrying(lambda: self.cluster.connection(node).request(request))
         return self._to_controller(request)
 
