@@ -156,6 +156,10 @@ FAMILIES: dict[str, Family] = {
                 "Tasks the member shall run.",
             ),
             "StreamsGroupDescribe": ("Ask for streams groups.", "Topology, members and tasks."),
+            "StreamsGroupTopologyDescriptionUpdate": (
+                "A member describes its topology (KIP-1331).",
+                "Whether it was kept.",
+            ),
         },
     ),
     "transactions": Family(
@@ -243,6 +247,7 @@ FAMILIES: dict[str, Family] = {
                 "A controller tells its endpoints (KIP-919).",
                 "Whether it was heard.",
             ),
+            "UnregisterController": ("Remove a controller's registration.", "Whether it is."),
             "AlterPartition": (
                 "A leader asks for other in-sync replicas (KIP-497).",
                 "The partition's state.",
@@ -268,6 +273,7 @@ FAMILIES: dict[str, Family] = {
             "FenceBrokerRecord": "A broker is fenced (clusters older than 3.3).",
             "UnfenceBrokerRecord": "A broker is no longer fenced (clusters older than 3.3).",
             "RegisterControllerRecord": "A controller told its endpoints (KIP-919).",
+            "UnregisterControllerRecord": "A controller's registration was removed.",
             "TopicRecord": "A topic was made.",
             "PartitionRecord": "A partition was made, or is so in a snapshot.",
             "PartitionChangeRecord": "A partition's replicas or leader changed.",

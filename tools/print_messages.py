@@ -237,7 +237,7 @@ def print_apis(schemas: dict[str, Schema]) -> str:
             rows.append((request["apiKey"], api, module, first, last, flexible, unstable))
     lines = "\n".join(f"    {row!r}," for row in sorted(rows)).replace("'", '"')
     return (
-        '"""Every API of Apache Kafka 4.3.1, printed by tools/print_messages.py for `registry`.\n\n'
+        '"""Every API of Apache Kafka 4.4.0, printed by tools/print_messages.py for `registry`.\n\n'
         "A row: key, name, family, first and last version, first flexible one, is the last unstable?\n"
         f'"""\n\n{FUTURE}\n\n__all__ = ["ROWS"]\n\n'
         f"ROWS: tuple[tuple[int, str, str, int, int, int, bool], ...] = (\n{lines}\n)\n"

@@ -241,10 +241,12 @@ def test_a_group_that_is_deleted_gets_nothing_from_open_transactions(world: Worl
 
 
 def test_only_who_belongs_to_the_group_commits_for_it(world: World) -> None:
-    assert world.keep({0: 1}, version=3, generation_id=4) == [ErrorCode.ILLEGAL_GENERATION]
+    assert world.keep({0: 1}, version=3, generation_id_or_member_epoch=4) == [ErrorCode.ILLEGAL_GENERATION]
     assert world.keep({0: 1}, version=2) == [0], "older producers name no generation"
-    assert world.keep({0: 1}, "h", version=3, generation_id=-1) == [0]
-    assert world.keep({0: 1}, version=3, generation_id=1, member_id="x") == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert world.keep({0: 1}, "h", version=3, generation_id_or_member_epoch=-1) == [0]
+    assert world.keep({0: 1}, version=3, generation_id_or_member_epoch=1, member_id="x") == [
+        ErrorCode.UNKNOWN_MEMBER_ID
+    ]
     assert world.keep({0: 1, 5: 1}) == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert world.keep({0: 1}, "") == [ErrorCode.INVALID_GROUP_ID]
     assert world.keep({5: 1}, "new") == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
@@ -294,7 +296,9 @@ def test_nothing_counts_before_every_replica_in_sync_holds_it(world: World) -> N
 def test_positions_for_a_group_of_kip_848_make_no_classic_group_of_its_name(world: World) -> None:
     world.groups.consumer_groups["g"] = ConsumerGroup("g")
     assert world.keep({0: 10}) == [0]
-    assert world.keep({0: 10}, version=3, generation_id=1, member_id="x") == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert world.keep({0: 10}, version=3, generation_id_or_member_epoch=1, member_id="x") == [
+        ErrorCode.UNKNOWN_MEMBER_ID
+    ]
     assert "g" not in world.groups.groups
     world.end()
     assert world.fetch_offsets()[0] == 10

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
@@ -30,6 +31,7 @@ RECORD_MODULES = (
     "streams_group_records",
     "transaction_records",
 )
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 LIMITS = {"Int8": 7, "Int16": 15, "Int32": 31, "Int64": 63}
 
 
@@ -58,6 +60,16 @@ def pairs() -> Iterator[tuple[type[Message], int]]:
     for cls in MESSAGES:
         for version in versions(cls):
             yield cls, version
+
+
+def kafkas_bytes() -> dict[tuple[str, int, str], bytes]:
+    """Return what Kafka's own classes wrote, by name, version and instance; the newest release counts."""
+    found = {}
+    for path in sorted(FIXTURES.glob("kafka-*/messages/records.txt")):
+        for line in path.read_text().splitlines():
+            name, version, which, written = line.split(" ")
+            found[name, int(version), which] = bytes.fromhex(written)
+    return found
 
 
 def filled(cls: type[Struct], version: int, *, null: bool = False) -> Any:

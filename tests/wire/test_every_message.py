@@ -28,9 +28,9 @@ def round_trip(message: Message, version: int) -> None:
     assert b"".join(bytes(part) for part in parts) == written
 
 
-def test_there_is_every_message_of_kafka_4_3_1_and_two_requests_of_ours() -> None:
-    assert len(MESSAGES) == 264 + 4
-    assert sum(1 for _ in pairs()) == 717 + 4
+def test_there_is_every_message_of_kafka_4_4_0_and_two_requests_of_ours() -> None:
+    assert len(MESSAGES) == 269 + 4
+    assert sum(1 for _ in pairs()) == 732 + 4
 
 
 @pytest.mark.parametrize("cls", **BY_NAME)

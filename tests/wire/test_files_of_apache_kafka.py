@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.wire.samples import MESSAGES, filled
+from tests.wire.samples import MESSAGES, filled, kafkas_bytes
 
 from barnabas.errors import CorruptRecordError
 from barnabas.log.producer_snapshot import decode_producers, encode_producers
@@ -157,16 +157,12 @@ def test_records_say_what_kafkas_own_dump_prints(dump: str, file: str) -> None:
         assert says(message, body), line
 
 
-KAFKAS_BYTES = (FIXTURES / "messages" / "records.txt").read_text().splitlines()
-
-
 def test_messages_are_the_bytes_that_kafkas_own_classes_wrote() -> None:
     classes = {cls.__name__: cls for cls in MESSAGES}
-    assert len(KAFKAS_BYTES) > 250
-    for line in KAFKAS_BYTES:
-        name, version, which, written = line.split(" ")
-        expected = bytes.fromhex(written)
+    written = kafkas_bytes()
+    assert len(written) > 300
+    for (name, version, which), expected in written.items():
         cls = classes[name]
-        message = cls() if which == "blank" else filled(cls, int(version), null=which == "null")
-        assert encode(message, int(version)) == expected, line
-        assert decode(cls, expected, int(version)) == (message, len(expected)), line
+        message = cls() if which == "blank" else filled(cls, version, null=which == "null")
+        assert encode(message, version) == expected, (name, version, which)
+        assert decode(cls, expected, version) == (message, len(expected)), (name, version, which)

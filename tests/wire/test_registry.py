@@ -19,8 +19,8 @@ from barnabas.wire.registry import (
 REMOVED = {4, 5, 6, 7}
 
 
-def test_the_keys_are_those_of_kafka_4_3_1() -> None:
-    assert set(API) == set(range(93)) - REMOVED | {row[0] for row in OWN_ROWS}
+def test_the_keys_are_those_of_kafka_4_4_0() -> None:
+    assert set(API) == set(range(95)) - REMOVED | {row[0] for row in OWN_ROWS}
     assert API_NAMES[80] == "AddRaftVoter"
 
 
@@ -41,7 +41,7 @@ def test_ranges_that_clients_depend_on() -> None:
         "Fetch": (4, 18),
         "Metadata": (0, 13),
         "JoinGroup": (0, 9),
-        "ApiVersions": (0, 4),
+        "ApiVersions": (0, 5),
         "InitProducerId": (0, 5),
         "OffsetForLeaderEpoch": (2, 4),
         "ConsumerGroupHeartbeat": (0, 1),

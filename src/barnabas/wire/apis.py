@@ -1,4 +1,4 @@
-"""Every API of Apache Kafka 4.3.1, printed by tools/print_messages.py for `registry`.
+"""Every API of Apache Kafka 4.4.0, printed by tools/print_messages.py for `registry`.
 
 A row: key, name, family, first and last version, first flexible one, is the last unstable?
 """
@@ -22,7 +22,7 @@ ROWS: tuple[tuple[int, str, str, int, int, int, bool], ...] = (
     (15, "DescribeGroups", "groups", 0, 6, 5, False),
     (16, "ListGroups", "groups", 0, 5, 3, False),
     (17, "SaslHandshake", "sasl", 0, 1, 32768, False),
-    (18, "ApiVersions", "cluster", 0, 4, 3, False),
+    (18, "ApiVersions", "cluster", 0, 5, 3, False),
     (19, "CreateTopics", "topics", 2, 7, 5, False),
     (20, "DeleteTopics", "topics", 1, 6, 4, False),
     (21, "DeleteRecords", "offsets", 0, 2, 2, False),
@@ -32,7 +32,7 @@ ROWS: tuple[tuple[int, str, str, int, int, int, bool], ...] = (
     (25, "AddOffsetsToTxn", "transactions", 0, 4, 3, False),
     (26, "EndTxn", "transactions", 0, 5, 3, False),
     (27, "WriteTxnMarkers", "transactions", 1, 2, 1, False),
-    (28, "TxnOffsetCommit", "transactions", 0, 5, 3, False),
+    (28, "TxnOffsetCommit", "transactions", 0, 6, 3, False),
     (29, "DescribeAcls", "acls", 1, 3, 2, False),
     (30, "CreateAcls", "acls", 1, 3, 2, False),
     (31, "DeleteAcls", "acls", 1, 3, 2, False),
@@ -46,7 +46,7 @@ ROWS: tuple[tuple[int, str, str, int, int, int, bool], ...] = (
     (39, "RenewDelegationToken", "sasl", 1, 2, 2, False),
     (40, "ExpireDelegationToken", "sasl", 1, 2, 2, False),
     (41, "DescribeDelegationToken", "sasl", 1, 3, 2, False),
-    (42, "DeleteGroups", "groups", 0, 2, 2, False),
+    (42, "DeleteGroups", "groups", 0, 3, 2, False),
     (43, "ElectLeaders", "reassignment", 0, 2, 2, False),
     (44, "IncrementalAlterConfigs", "configs", 0, 1, 1, False),
     (45, "AlterPartitionReassignments", "reassignment", 0, 1, 0, False),
@@ -92,9 +92,11 @@ ROWS: tuple[tuple[int, str, str, int, int, int, bool], ...] = (
     (85, "WriteShareGroupState", "share_state", 0, 1, 0, False),
     (86, "DeleteShareGroupState", "share_state", 0, 0, 0, False),
     (87, "ReadShareGroupStateSummary", "share_state", 0, 1, 0, False),
-    (88, "StreamsGroupHeartbeat", "streams_groups", 0, 0, 0, False),
-    (89, "StreamsGroupDescribe", "streams_groups", 0, 0, 0, False),
+    (88, "StreamsGroupHeartbeat", "streams_groups", 0, 1, 0, False),
+    (89, "StreamsGroupDescribe", "streams_groups", 0, 1, 0, False),
     (90, "DescribeShareGroupOffsets", "share_groups", 0, 1, 0, False),
     (91, "AlterShareGroupOffsets", "share_groups", 0, 0, 0, False),
     (92, "DeleteShareGroupOffsets", "share_groups", 0, 0, 0, False),
+    (93, "StreamsGroupTopologyDescriptionUpdate", "streams_groups", 0, 0, 0, False),
+    (94, "UnregisterController", "brokers", 0, 0, 0, False),
 )

@@ -32,7 +32,7 @@ API_VERSIONS_KEY = 18
 class Api(NamedTuple):
     """An API: the versions our codec knows (`first` to `last`, `flexible` is the first flexible one).
 
-    `unstable` says that the last version is not finished in Apache Kafka 4.3.1 and must not be advertised.
+    `unstable` says that the last version is not finished in Apache Kafka 4.4.0 and must not be advertised.
     """
 
     key: int

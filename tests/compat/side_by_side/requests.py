@@ -198,7 +198,7 @@ def _keep_offsets(side: Side, step: Step) -> Message:
         generation = how.get("generation", -1)
         if isinstance(generation, str):
             generation = side.epoch(how["member"], generation)
-        fields["generation_id"] = generation
+        fields["generation_id_or_member_epoch"] = generation
     partitions = [
         TxnOffsetCommitRequestPartition(
             partition_index=index, committed_offset=offset, committed_metadata=how.get("metadata", "m")

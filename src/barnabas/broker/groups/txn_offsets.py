@@ -169,7 +169,7 @@ class TxnOffsets:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         membership = self.offsets.membership
         group = membership.groups.get(request.group_id)
-        generation, member_id = request.generation_id, request.member_id
+        generation, member_id = request.generation_id_or_member_epoch, request.member_id
         if (consumer := self.offsets.consumer_groups.get(request.group_id)) is not None:
             return txn_commit_refusal(consumer, member_id, generation, request.group_instance_id)
         if group is None:
@@ -191,7 +191,9 @@ class TxnOffsets:
         if consumer is None or not request.member_id:
             return False
         return any(
-            stale_commit(consumer, request.member_id, request.generation_id, found.topic_id, index)
+            stale_commit(
+                consumer, request.member_id, request.generation_id_or_member_epoch, found.topic_id, index
+            )
             for (_, index), found in kept.items()
         )
 

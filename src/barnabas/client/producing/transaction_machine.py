@@ -344,7 +344,7 @@ class TransactionMachine:
             group_id=member.group,
             producer_id=self.identity.producer_id,
             producer_epoch=self.identity.epoch,
-            generation_id=member.generation,
+            generation_id_or_member_epoch=member.generation,
             member_id=member.member_id,
             topics=[TxnOffsetCommitRequestTopic(name=t, partitions=parts) for t, parts in by_topic.items()],
         )

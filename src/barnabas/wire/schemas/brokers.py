@@ -45,6 +45,8 @@ __all__ = [
     "EnvelopeResponse",
     "UnregisterBrokerRequest",
     "UnregisterBrokerResponse",
+    "UnregisterControllerRequest",
+    "UnregisterControllerResponse",
 ]
 
 
@@ -158,6 +160,20 @@ class ControllerRegistrationRequestFeature(Struct, called="Feature"):
 
 class ControllerRegistrationResponse(Message, key=70, versions="0", flexible="0+"):
     """Whether it was heard."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: String | None = ""
+
+
+class UnregisterControllerRequest(Message, key=94, versions="0", flexible="0+"):
+    """Remove a controller's registration."""
+
+    controller_id: Int32 = 0
+
+
+class UnregisterControllerResponse(Message, key=94, versions="0", flexible="0+"):
+    """Whether it is."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -44,14 +44,16 @@ __all__ = [
 ]
 
 
-class ApiVersionsRequest(Message, key=18, versions="0-4", flexible="3+"):
+class ApiVersionsRequest(Message, key=18, versions="0-5", flexible="3+"):
     """Ask which APIs and features a node has (KIP-35, KIP-511, KIP-584)."""
 
     client_software_name: String = since(3, default="", ignorable=True)
     client_software_version: String = since(3, default="", ignorable=True)
+    cluster_id: String | None = since(5, default=None, ignorable=True)
+    node_id: Int32 = since(5, default=-1, ignorable=True)
 
 
-class ApiVersionsResponse(Message, key=18, versions="0-4", flexible="3+"):
+class ApiVersionsResponse(Message, key=18, versions="0-5", flexible="3+"):
     """APIs with their version ranges, and the cluster's features."""
 
     error_code: Int16 = 0

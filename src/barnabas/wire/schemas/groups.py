@@ -411,13 +411,13 @@ class ListedGroup(Struct):
     group_type: String = since(5, default="", ignorable=True)
 
 
-class DeleteGroupsRequest(Message, key=42, versions="0-2", flexible="2+"):
+class DeleteGroupsRequest(Message, key=42, versions="0-3", flexible="2+"):
     """Delete empty groups (KIP-229)."""
 
     groups_names: Array[String] = []
 
 
-class DeleteGroupsResponse(Message, key=42, versions="0-2", flexible="2+"):
+class DeleteGroupsResponse(Message, key=42, versions="0-3", flexible="2+"):
     """Result per group."""
 
     throttle_time_ms: Int32 = 0
@@ -427,3 +427,4 @@ class DeleteGroupsResponse(Message, key=42, versions="0-2", flexible="2+"):
 class DeletableGroupResult(Struct):
     group_id: String = ""
     error_code: Int16 = 0
+    error_message: String | None = since(3, default=None, ignorable=True)

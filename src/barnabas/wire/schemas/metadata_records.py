@@ -52,6 +52,7 @@ __all__ = [
     "TopicRecord",
     "UnfenceBrokerRecord",
     "UnregisterBrokerRecord",
+    "UnregisterControllerRecord",
     "UserScramCredentialRecord",
     "ZkMigrationRecord",
 ]
@@ -139,6 +140,12 @@ class ControllerFeature(MetadataStruct):
     name: String = ""
     min_supported_version: Int16 = 0
     max_supported_version: Int16 = 0
+
+
+class UnregisterControllerRecord(MetadataRecord, key=29, versions="0", flexible="0+"):
+    """A controller's registration was removed."""
+
+    controller_id: Int32 = 0
 
 
 class TopicRecord(MetadataRecord, key=2, versions="0", flexible="0+"):

@@ -46,6 +46,8 @@ class StreamsGroupMetadataValue(Message, key=17, versions="0", flexible="0+"):
     metadata_hash: Int64 = 0
     validated_topology_epoch: Int32 = since(0, default=-1, tag=0)
     last_assignment_configs: Array[LastAssignmentConfig] | None = since(0, default=[], tag=1)
+    stored_description_topology_epoch: Int32 = since(0, default=-1, tag=2)
+    failed_description_topology_epoch: Int32 = since(0, default=-1, tag=3)
 
 
 class LastAssignmentConfig(Struct):

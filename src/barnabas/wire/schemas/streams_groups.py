@@ -5,7 +5,18 @@ Declarations printed by tools/print_messages.py; change that, not this.
 
 from __future__ import annotations
 
-from barnabas.wire.codec.declaration import BLANK, Array, Bool, Int8, Int16, Int32, Int64, String, UInt16
+from barnabas.wire.codec.declaration import (
+    BLANK,
+    Array,
+    Bool,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    String,
+    UInt16,
+    since,
+)
 from barnabas.wire.codec.message import Message, Struct
 
 __all__ = [
@@ -24,6 +35,10 @@ __all__ = [
     "StreamsGroupDescribeResponseTaskOffset",
     "StreamsGroupDescribeResponseTopicInfo",
     "StreamsGroupDescribeResponseTopology",
+    "StreamsGroupDescribeResponseTopologyDescription",
+    "StreamsGroupDescribeResponseTopologyDescriptionGlobalStore",
+    "StreamsGroupDescribeResponseTopologyDescriptionNode",
+    "StreamsGroupDescribeResponseTopologyDescriptionSubtopology",
     "StreamsGroupHeartbeatRequest",
     "StreamsGroupHeartbeatRequestEndpoint",
     "StreamsGroupHeartbeatRequestKeyValue",
@@ -35,11 +50,17 @@ __all__ = [
     "StreamsGroupHeartbeatResponse",
     "StreamsGroupHeartbeatResponseEndpoint",
     "StreamsGroupHeartbeatResponseTaskIds",
+    "StreamsGroupTopologyDescriptionUpdateRequest",
+    "StreamsGroupTopologyDescriptionUpdateRequestTopologyDescription",
+    "StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionGlobalStore",
+    "StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionNode",
+    "StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionSubtopology",
+    "StreamsGroupTopologyDescriptionUpdateResponse",
     "TopicPartition",
 ]
 
 
-class StreamsGroupHeartbeatRequest(Message, key=88, versions="0", flexible="0+"):
+class StreamsGroupHeartbeatRequest(Message, key=88, versions="0-1", flexible="0+"):
     """A member tells its topology and tasks."""
 
     group_id: String = ""
@@ -110,7 +131,7 @@ class StreamsGroupHeartbeatRequestTaskOffset(Struct, called="TaskOffset"):
     offset: Int64 = 0
 
 
-class StreamsGroupHeartbeatResponse(Message, key=88, versions="0", flexible="0+"):
+class StreamsGroupHeartbeatResponse(Message, key=88, versions="0-1", flexible="0+"):
     """Tasks the member shall run."""
 
     throttle_time_ms: Int32 = 0
@@ -119,12 +140,14 @@ class StreamsGroupHeartbeatResponse(Message, key=88, versions="0", flexible="0+"
     member_id: String = ""
     member_epoch: Int32 = 0
     heartbeat_interval_ms: Int32 = 0
-    acceptable_recovery_lag: Int32 = 0
+    acceptable_recovery_lag_legacy: Int32 = since(0, default=0, until=0)
     task_offset_interval_ms: Int32 = 0
+    acceptable_recovery_lag: Int64 = since(1, default=-1, ignorable=True)
     status: Array[Status] | None = []
     active_tasks: Array[StreamsGroupHeartbeatResponseTaskIds] | None = None
     standby_tasks: Array[StreamsGroupHeartbeatResponseTaskIds] | None = None
     warmup_tasks: Array[StreamsGroupHeartbeatResponseTaskIds] | None = None
+    topology_description_required: Bool = since(1, default=False)
     endpoint_information_epoch: Int32 = 0
     partitions_by_user_endpoint: Array[EndpointToPartitions] | None = None
 
@@ -155,14 +178,15 @@ class TopicPartition(Struct):
     partitions: Array[Int32] = []
 
 
-class StreamsGroupDescribeRequest(Message, key=89, versions="0", flexible="0+"):
+class StreamsGroupDescribeRequest(Message, key=89, versions="0-1", flexible="0+"):
     """Ask for streams groups."""
 
     group_ids: Array[String] = []
     include_authorized_operations: Bool = False
+    include_topology_description: Bool = since(1, default=False)
 
 
-class StreamsGroupDescribeResponse(Message, key=89, versions="0", flexible="0+"):
+class StreamsGroupDescribeResponse(Message, key=89, versions="0-1", flexible="0+"):
     """Topology, members and tasks."""
 
     throttle_time_ms: Int32 = 0
@@ -179,6 +203,9 @@ class DescribedGroup(Struct):
     topology: StreamsGroupDescribeResponseTopology | None = None
     members: Array[Member] = []
     authorized_operations: Int32 = -2147483648
+    topology_description: StreamsGroupDescribeResponseTopologyDescription | None = since(1, default=None)
+    topology_description_status: Int8 = since(1, default=0)
+    assignor_name: String | None = since(1, default=None, ignorable=True)
 
 
 class StreamsGroupDescribeResponseTopology(Struct, called="Topology"):
@@ -244,3 +271,78 @@ class Assignment(Struct):
 class StreamsGroupDescribeResponseTaskIds(Struct, called="TaskIds"):
     subtopology_id: String = ""
     partitions: Array[Int32] = []
+
+
+class StreamsGroupDescribeResponseTopologyDescription(Struct, called="TopologyDescription"):
+    subtopologies: Array[StreamsGroupDescribeResponseTopologyDescriptionSubtopology] = []
+    global_stores: Array[StreamsGroupDescribeResponseTopologyDescriptionGlobalStore] = []
+
+
+class StreamsGroupDescribeResponseTopologyDescriptionSubtopology(
+    Struct, called="TopologyDescriptionSubtopology"
+):
+    subtopology_id: String = ""
+    nodes: Array[StreamsGroupDescribeResponseTopologyDescriptionNode] = []
+
+
+class StreamsGroupDescribeResponseTopologyDescriptionNode(Struct, called="TopologyDescriptionNode"):
+    name: String = ""
+    node_type: Int8 = 0
+    source_topics: Array[String] = []
+    sink_topic: String | None = None
+    stores: Array[String] = []
+    successors: Array[String] = []
+
+
+class StreamsGroupDescribeResponseTopologyDescriptionGlobalStore(
+    Struct, called="TopologyDescriptionGlobalStore"
+):
+    source: StreamsGroupDescribeResponseTopologyDescriptionNode = BLANK
+    processor: StreamsGroupDescribeResponseTopologyDescriptionNode = BLANK
+
+
+class StreamsGroupTopologyDescriptionUpdateRequest(Message, key=93, versions="0", flexible="0+"):
+    """A member describes its topology (KIP-1331)."""
+
+    group_id: String = ""
+    member_id: String = ""
+    topology_epoch: Int32 = 0
+    topology_description: StreamsGroupTopologyDescriptionUpdateRequestTopologyDescription = BLANK
+
+
+class StreamsGroupTopologyDescriptionUpdateRequestTopologyDescription(Struct, called="TopologyDescription"):
+    subtopologies: Array[StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionSubtopology] = []
+    global_stores: Array[StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionGlobalStore] = []
+
+
+class StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionSubtopology(
+    Struct, called="TopologyDescriptionSubtopology"
+):
+    subtopology_id: String = ""
+    nodes: Array[StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionNode] = []
+
+
+class StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionNode(
+    Struct, called="TopologyDescriptionNode"
+):
+    name: String = ""
+    node_type: Int8 = 0
+    source_topics: Array[String] = []
+    sink_topic: String | None = None
+    stores: Array[String] = []
+    successors: Array[String] = []
+
+
+class StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionGlobalStore(
+    Struct, called="TopologyDescriptionGlobalStore"
+):
+    source: StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionNode = BLANK
+    processor: StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionNode = BLANK
+
+
+class StreamsGroupTopologyDescriptionUpdateResponse(Message, key=93, versions="0", flexible="0+"):
+    """Whether it was kept."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: String | None = None

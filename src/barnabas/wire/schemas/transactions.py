@@ -209,21 +209,22 @@ class WritableTxnMarkerPartitionResult(Struct):
     error_code: Int16 = 0
 
 
-class TxnOffsetCommitRequest(Message, key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitRequest(Message, key=28, versions="0-6", flexible="3+"):
     """Keep positions within a transaction (KIP-447)."""
 
     transactional_id: String = ""
     group_id: String = ""
     producer_id: Int64 = 0
     producer_epoch: Int16 = 0
-    generation_id: Int32 = since(3, default=-1)
+    generation_id_or_member_epoch: Int32 = since(3, default=-1)
     member_id: String = since(3, default="")
     group_instance_id: String | None = since(3, default=None)
     topics: Array[TxnOffsetCommitRequestTopic] = []
 
 
 class TxnOffsetCommitRequestTopic(Struct):
-    name: String = ""
+    name: String = since(0, default="", until=5, ignorable=True)
+    topic_id: Uuid = since(6, default=ZERO_UUID, ignorable=True)
     partitions: Array[TxnOffsetCommitRequestPartition] = []
 
 
@@ -234,7 +235,7 @@ class TxnOffsetCommitRequestPartition(Struct):
     committed_metadata: String | None = ""
 
 
-class TxnOffsetCommitResponse(Message, key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitResponse(Message, key=28, versions="0-6", flexible="3+"):
     """Result per partition."""
 
     throttle_time_ms: Int32 = 0
@@ -242,7 +243,8 @@ class TxnOffsetCommitResponse(Message, key=28, versions="0-5", flexible="3+"):
 
 
 class TxnOffsetCommitResponseTopic(Struct):
-    name: String = ""
+    name: String = since(0, default="", until=5, ignorable=True)
+    topic_id: Uuid = since(6, default=ZERO_UUID, ignorable=True)
     partitions: Array[TxnOffsetCommitResponsePartition] = []
 
 
