@@ -2,7 +2,7 @@
 
 An error has a code, and says whether to retry and whether the request definitely did not happen.  Our own
 errors (bad configuration, a broken disk) also say whether the node must stop, and carry the next step for an
-operator.  Source: the protocol of Apache Kafka 4.3.1.
+operator.  Source: the protocol of Apache Kafka 4.4.0.
 """
 
 from __future__ import annotations
@@ -159,6 +159,9 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
+    GROUP_DELETION_FAILED = 134
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
+    CONTROLLER_ID_NOT_REGISTERED = 136
 
     @classmethod
     def _missing_(cls, value: object) -> ErrorCode:

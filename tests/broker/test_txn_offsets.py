@@ -9,12 +9,14 @@ from tests.broker.harness import Answer, Node
 from tests.broker.transactions import ask_to_end, ended, verify
 
 from barnabas.broker.groups.consumer.group import ConsumerGroup
+from barnabas.broker.groups.consumer.member import ConsumerMember
 from barnabas.broker.groups.coordinator import Groups
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.requests.txn_markers import write_txn_markers
 from barnabas.errors import ErrorCode
-from barnabas.model import OFFSETS_TOPIC, Now
+from barnabas.model import OFFSETS_TOPIC, Now, Uuid
 from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.codec.declaration import ZERO_UUID
 from barnabas.wire.schemas.groups import (
     DeleteGroupsRequest,
     OffsetCommitRequest,
@@ -97,6 +99,7 @@ class World(Node):
         producer: int = 7,
         epoch: int = 0,
         version: int = 5,
+        topic_id: Uuid = ZERO_UUID,
         **who: Any,
     ) -> Answer:
         request = TxnOffsetCommitRequest(
@@ -106,7 +109,8 @@ class World(Node):
             producer_epoch=epoch,
             topics=[
                 TxnOffsetCommitRequestTopic(
-                    name="t",
+                    name="t" if topic_id == ZERO_UUID else "",
+                    topic_id=topic_id,
                     partitions=[
                         TxnOffsetCommitRequestPartition(
                             partition_index=index, committed_offset=offset, committed_metadata="m"
@@ -302,3 +306,39 @@ def test_positions_for_a_group_of_kip_848_make_no_classic_group_of_its_name(worl
     assert "g" not in world.groups.groups
     world.end()
     assert world.fetch_offsets()[0] == 10
+
+
+def test_topics_are_named_by_their_ids_from_version_6_on(world: World) -> None:
+    id = world.image.topics_by_name["t"].id
+    answer = world.send({0: 10, 5: 1}, version=6, topic_id=id)
+    verify(world)
+    world.settle()
+    (topic,) = answer.message.topics
+    assert topic.topic_id == id
+    assert [one.error_code for one in topic.partitions] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    world.end()
+    assert world.fetch_offsets() == {0: 10, 1: -1}
+    assert world.keep({0: 11}, version=6, topic_id=Uuid(bytes([9]) * 16)) == [ErrorCode.UNKNOWN_TOPIC_ID]
+
+
+def test_a_name_counts_for_nothing_from_version_6_on(world: World) -> None:
+    assert world.keep({0: 11}, version=6) == [ErrorCode.UNKNOWN_TOPIC_ID]
+
+
+def test_the_errors_of_version_6_tell_a_group_that_is_gone_and_an_epoch_that_is_old(world: World) -> None:
+    id = world.image.topics_by_name["t"].id
+    one = {"generation_id_or_member_epoch": 4, "member_id": "m"}
+    for version, gone, old in (
+        (5, ErrorCode.ILLEGAL_GENERATION, ErrorCode.ILLEGAL_GENERATION),
+        (6, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.STALE_MEMBER_EPOCH),
+    ):
+        named = {"topic_id": id} if version == 6 else {}
+        world.groups.consumer_groups.clear()
+        assert world.keep({0: 1}, "gone", version=version, **one, **named) == [gone]
+        group = world.groups.consumer_groups["g"] = ConsumerGroup("g")
+        group.members["m"] = ConsumerMember("m", epoch=3)
+        assert world.keep({0: 1}, version=version, **one, **named) == [old], "a later epoch than the member's"
+        group.members["m"] = ConsumerMember("m", epoch=5)
+        assert world.keep({0: 1}, version=version, **one, **named) == [old], (
+            "the partition is not the member's"
+        )

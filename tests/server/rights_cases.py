@@ -201,6 +201,7 @@ _CASES: dict[int, Any] = {
         topics=[
             transactions.TxnOffsetCommitRequestTopic(
                 name=name,
+                topic_id=id_,
                 partitions=[
                     transactions.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)
                 ],

@@ -21,9 +21,11 @@ from barnabas.broker.txn_verification import Question
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.producer_state import VerificationGuard
 from barnabas.model import Now, ProducerId
+from barnabas.wire.codec.message import replace
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.schemas.transactions import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -33,7 +35,9 @@ __all__ = ["TxnOffsets"]
 
 _ABORTABLE_SINCE = 4
 _ADDED_SINCE = 5
-"""Versions of TxnOffsetCommit: the client knows TRANSACTION_ABORTABLE; we have the partition added (KIP-890)."""
+_BY_ID_SINCE = 6
+"""Versions of TxnOffsetCommit: the client knows TRANSACTION_ABORTABLE; we have the partition added (KIP-890);
+topics have ids instead of names, and the client knows the errors of groups of KIP-848 (KIP-1319)."""
 _NO_SEQUENCE = -1
 
 _Errors = dict[tuple[str, int], ErrorCode]
@@ -86,8 +90,11 @@ class TxnOffsets:
         self, context: RequestContext, request: TxnOffsetCommitRequest, now: Now
     ) -> TxnOffsetCommitResponse | CommitWaiting:
         """Serve one TxnOffsetCommit request."""
+        version = context.version
+        if version >= _BY_ID_SINCE:
+            request = self._named(request)
         partition = self.journal.led(self.journal.partition_for(request.group_id))
-        missing = self._missing(request)
+        missing = self._missing(request, version)
         asked = {(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions}
         if asked == missing.keys():
             return _answer(request, missing)
@@ -95,17 +102,17 @@ class TxnOffsets:
         if error or partition is None:
             return _answer(request, missing, error or ErrorCode.NOT_COORDINATOR)
         waiting = CommitWaiting(self.offsets.membership.parked)
-        verifications, version = self.broker.verifications, context.version
+        verifications = self.broker.verifications
         producer_id, epoch = request.producer_id, request.producer_epoch
         if not verifications.needed(partition, producer_id, epoch, add=version >= _ADDED_SINCE):
-            self._append(partition, request, waiting, None, now)
+            self._append(partition, request, version, waiting, None, now)
             return waiting.response if waiting.done else waiting
 
         def verified(error: ErrorCode, guard: VerificationGuard, now: Now) -> None:
             if error:
                 waiting.complete(_answer(request, missing, _TOLD.get(error, error)))
             else:
-                self._append(partition, request, waiting, guard, now)
+                self._append(partition, request, version, waiting, guard, now)
 
         question = Question(
             request.transactional_id,
@@ -126,23 +133,24 @@ class TxnOffsets:
         self,
         partition: Partition,
         request: TxnOffsetCommitRequest,
+        version: int,
         waiting: CommitWaiting,
         guard: VerificationGuard | None,
         now: Now,
     ) -> None:
         """The transaction is verified: check, and write what may be kept."""
         group_id = request.group_id
-        if error := self.refusal(group_id) or self._check(request):
-            waiting.complete(_answer(request, self._missing(request), error))
+        if error := self.refusal(group_id) or self._check(request, version):
+            waiting.complete(_answer(request, self._missing(request, version), error))
             return
         errors: _Errors = {}
         kept: dict[tuple[str, int], CommittedOffset] = {}
-        for position, wanted, error in self._positions(request, now):
+        for position, wanted, error in self._positions(request, version, now):
             errors[position] = error
             if not error:
                 kept[position] = wanted
-        if self._stale(request, kept):
-            waiting.complete(_answer(request, self._missing(request), ErrorCode.ILLEGAL_GENERATION))
+        if error := self._stale(request, version, kept):
+            waiting.complete(_answer(request, self._missing(request, version), error))
             return
         if not kept:
             waiting.complete(_answer(request, errors))
@@ -163,7 +171,16 @@ class TxnOffsets:
         batch = _batch(records, request.producer_id, request.producer_epoch)
         self.journal.append_batch(partition, batch, now, written, guard)
 
-    def _check(self, request: TxnOffsetCommitRequest) -> ErrorCode | None:
+    def _named(self, request: TxnOffsetCommitRequest) -> TxnOffsetCommitRequest:
+        """Return the request with the names of its topics; a topic that is not there has none."""
+        topics = self.offsets.image().topics
+        named = [
+            replace(wanted, name=topic.name if (topic := topics.get(wanted.topic_id)) is not None else "")
+            for wanted in request.topics
+        ]
+        return replace(request, topics=named)
+
+    def _check(self, request: TxnOffsetCommitRequest, version: int) -> ErrorCode | None:
         """Why its sender may not commit for the group."""
         if request.producer_id < 0:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -171,9 +188,10 @@ class TxnOffsets:
         group = membership.groups.get(request.group_id)
         generation, member_id = request.generation_id_or_member_epoch, request.member_id
         if (consumer := self.offsets.consumer_groups.get(request.group_id)) is not None:
-            return txn_commit_refusal(consumer, member_id, generation, request.group_instance_id)
+            refused = txn_commit_refusal(consumer, member_id, generation, request.group_instance_id)
+            return refused and _known_to(version, refused)
         if group is None:
-            return ErrorCode.ILLEGAL_GENERATION if generation >= 0 else None
+            return _known_to(version, ErrorCode.GROUP_ID_NOT_FOUND) if generation >= 0 else None
         if generation < 0 and group.state is GroupState.EMPTY:
             return None
         if generation >= 0 or member_id or request.group_instance_id is not None:
@@ -184,31 +202,30 @@ class TxnOffsets:
         return None
 
     def _stale(
-        self, request: TxnOffsetCommitRequest, kept: Mapping[tuple[str, int], CommittedOffset]
-    ) -> bool:
-        """Whether a member of a group of KIP-848 got a partition in a later epoch than it names, or lost it."""
+        self, request: TxnOffsetCommitRequest, version: int, kept: Mapping[tuple[str, int], CommittedOffset]
+    ) -> ErrorCode | None:
+        """Return the error of a member of a group of KIP-848 that lost a partition, or got it in a later epoch."""
         consumer = self.offsets.consumer_groups.get(request.group_id)
         if consumer is None or not request.member_id:
-            return False
-        return any(
-            stale_commit(
-                consumer, request.member_id, request.generation_id_or_member_epoch, found.topic_id, index
-            )
-            for (_, index), found in kept.items()
-        )
+            return None
+        member_id, epoch = request.member_id, request.generation_id_or_member_epoch
+        for (_, index), found in kept.items():
+            if error := stale_commit(consumer, member_id, epoch, found.topic_id, index):
+                return _known_to(version, error)
+        return None
 
-    def _missing(self, request: TxnOffsetCommitRequest) -> _Errors:
+    def _missing(self, request: TxnOffsetCommitRequest, version: int) -> _Errors:
         """The partitions that are not there: they are refused without a look at the group or the producer."""
         topics = self.offsets.image().topics_by_name
         return {
-            (wanted.name, one.partition_index): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            (wanted.name, one.partition_index): _not_there(wanted, version)
             for wanted in request.topics
             for one in wanted.partitions
             if wanted.name not in topics or one.partition_index not in topics[wanted.name].partitions
         }
 
     def _positions(
-        self, request: TxnOffsetCommitRequest, now: Now
+        self, request: TxnOffsetCommitRequest, version: int, now: Now
     ) -> Iterator[tuple[tuple[str, int], CommittedOffset, ErrorCode]]:
         image = self.offsets.image()
         for wanted in request.topics:
@@ -216,7 +233,7 @@ class TxnOffsets:
             for one in wanted.partitions:
                 metadata = one.committed_metadata or ""
                 if topic is None or one.partition_index not in topic.partitions:
-                    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    error = _not_there(wanted, version)
                 else:
                     error = self.offsets.check_metadata(metadata)
                 committed = CommittedOffset(
@@ -265,6 +282,19 @@ _TOLD = {
 """What a client hears instead: it tries again, and at the first looks for no other coordinator."""
 
 
+def _not_there(wanted: TxnOffsetCommitRequestTopic, version: int) -> ErrorCode:
+    """Return the error of a partition that is not there; only a topic that was asked for by id may lack a name."""
+    by_id = version >= _BY_ID_SINCE and not wanted.name
+    return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _known_to(version: int, error: ErrorCode) -> ErrorCode:
+    """Return the error as a client of this version knows it."""
+    if version < _BY_ID_SINCE and error in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND):
+        return ErrorCode.ILLEGAL_GENERATION
+    return error
+
+
 def _answer(
     request: TxnOffsetCommitRequest, errors: _Errors, error: ErrorCode = ErrorCode.NONE
 ) -> TxnOffsetCommitResponse:
@@ -273,6 +303,7 @@ def _answer(
         topics=[
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=[
                     TxnOffsetCommitResponsePartition(
                         partition_index=one.partition_index,

@@ -39,6 +39,7 @@ __all__ = ["Exchange", "GroupMember", "ProducerEpoch", "State", "TransactionMach
 _SECOND = 2
 """transaction.version from which partitions add themselves and every transaction has an epoch of its own."""
 _NOT_BY_ITSELF = 4  # EndTxn, TxnOffsetCommit: later versions are for transaction.version 2
+_BY_NAME = 5  # TxnOffsetCommit: later versions name topics by their ids
 _LAST_BY_CLIENTS = 3  # AddPartitionsToTxn: later versions are for brokers
 _FENCED = frozenset(
     {
@@ -356,7 +357,7 @@ class TransactionMachine:
                         data.error_code, f"offset of {topic.name}-{data.partition_index} in the transaction"
                     )
 
-        return Exchange(request, self._limit, heard)
+        return Exchange(request, _BY_NAME if self._limit is None else self._limit, heard)
 
     def _end(self, commit: bool) -> Exchange:
         def heard(response: Any, finalized: Mapping[str, int]) -> None:

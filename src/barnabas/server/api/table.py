@@ -93,7 +93,7 @@ TABLE: tuple[Row, ...] = all_guarded((
     Row(25, 0, 4,  "B",  TransactionApi.add_offsets,      _WRITE,       _TRANSACTION),
     Row(26, 0, 5,  "B",  TransactionApi.end,              _WRITE,       _TRANSACTION),
     Row(27, 1, 2,  "B",  DataApi.write_txn_markers,       _ALTER,       _CLUSTER),
-    Row(28, 0, 5,  "B",  GroupApi.commit_in_transaction,  _READ,        _GROUP),
+    Row(28, 0, 6,  "B",  GroupApi.commit_in_transaction,  _READ,        _GROUP),
     Row(61, 0, 0,  "B",  DataApi.describe_producers,      _READ,        _TOPIC),
     Row(65, 0, 0,  "B",  TransactionApi.describe,         _DESCRIBE,    _TRANSACTION),
     Row(66, 0, 2,  "B",  TransactionApi.list_transactions, _DESCRIBE,   _TRANSACTION),

@@ -57,6 +57,7 @@ def _committed(topic: Any, code: ErrorCode) -> OffsetCommitResponseTopic:
 def _committed_in_transaction(topic: Any, code: ErrorCode) -> TxnOffsetCommitResponseTopic:
     return TxnOffsetCommitResponseTopic(
         name=topic.name,
+        topic_id=topic.topic_id,
         partitions=[
             TxnOffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
             for one in topic.partitions

@@ -154,7 +154,7 @@ def txn_commit_refusal(
     member = group.members.get(member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    return ErrorCode.ILLEGAL_GENERATION if epoch > member.epoch else None
+    return _stale(member) if epoch > member.epoch else None
 
 
 def stale_commit(

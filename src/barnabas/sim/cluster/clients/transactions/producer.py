@@ -300,6 +300,7 @@ class TransactionalProducer:
             topics=[
                 TxnOffsetCommitRequestTopic(
                     name=where.topic,
+                    topic_id=self.contact.ids[where.topic],
                     partitions=[
                         TxnOffsetCommitRequestPartition(
                             partition_index=where.partition, committed_offset=attempt.number
