@@ -223,7 +223,11 @@ def test_where_brokers_are_too_few_the_cordoned_ones_are_named() -> None:
         ("brokers unregister 9", 4, "there is no broker 9; there are 1, 2, 3, 4"),
         ("brokers add 9", 2, "broker 9 is not registered"),
         ("rebalance run --brokers 1,2", 2, "orders-0 has 3 replicas"),
-        ("rebalance run --brokers one", 2, "'one' is no list of broker ids"),
+        (
+            "rebalance run --brokers one",
+            2,
+            "barnabas rebalance run: argument --brokers: 'one' cannot be used",
+        ),
         ("rebalance plan --throttle fast", 2, "--throttle fast is no rate"),
         ("rebalance run --throttle 0", 2, "--throttle 0 is no rate"),
     ],

@@ -84,7 +84,7 @@ def test_a_node_and_a_user_shake_hands_with_them(tmp_path: Path) -> None:
         (["issue", "there", "ada"], 2, "exists already", "move that file away"),
         (["issue", "there", "CN=,"], 2, "is no name", "write ada"),
         (["issue", "there", "x", "--host", "é"], 2, "is no host name", "ASCII"),
-        (["issue", "there", "x", "--days", "0"], 2, "must be 1 to", ""),
+        (["issue", "there", "x", "--days", "0"], 2, "number from 1 to", ""),
         (["show", "nowhere"], 4, "does not exist", "check the path"),
         (["show", "there/ca.key"], 2, "has no certificate", "PEM file"),
     ],

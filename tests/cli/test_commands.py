@@ -82,7 +82,9 @@ def test_a_partition_that_misses_a_replica_is_named_with_the_replica(
     ]
 
 
-@pytest.mark.parametrize(("answer", "there"), [(b"yes\n", False), (b"no\n", True), (b"", True)])
+@pytest.mark.parametrize(
+    ("answer", "there"), [(b"yes\n", False), (b"Y\n", False), (b"no\n", True), (b"", True)]
+)
 def test_a_topic_is_deleted_on_a_terminal_only_after_yes(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, answer: bytes, there: bool
 ) -> None:
@@ -90,6 +92,7 @@ def test_a_topic_is_deleted_on_a_terminal_only_after_yes(
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True, readline=answer.decode))
     assert shell("topics delete cli-asked") == (130 if there else 0)
     assert "Delete cli-asked with all records of 1 partition? It cannot be undone [yes/no]" in shell.err
+    assert shell.err.endswith("nothing was changed\n") == there
     assert shell("topics describe cli-asked") == (0 if there else 4)
     assert shell("topics delete cli-asked --yes") == (0 if there else 4)
 

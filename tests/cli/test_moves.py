@@ -108,12 +108,10 @@ def test_a_plan_is_done_and_watched_to_its_end(shell: Shell, monkeypatch: pytest
 
 
 def test_what_is_refused_is_said_by_partition_and_is_the_exit_code(shell: Shell) -> None:
-    shell.double.refuse = {
-        ORDERS_0: KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 9 is not there")
-    }
-    assert shell("topics reassign orders --partition 0 --replicas 9,2 --execute") == 1
+    shell.double.refuse = {ORDERS_0: KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 4 is gone")}
+    assert shell("topics reassign orders --partition 0 --replicas 4,2 --execute") == 1
     assert shell.out.splitlines()[1:] == [
-        "orders          0  1,2       9,2      INVALID_REPLICA_ASSIGNMENT",
+        "orders          0  1,2       4,2      INVALID_REPLICA_ASSIGNMENT",
         "Began, with 1 refused: 1 partition.",
     ]
 
@@ -141,6 +139,7 @@ def test_topics_are_spread_over_brokers_and_the_plan_and_its_undoing_are_saved(
         "topics reassign orders --brokers one",
         "topics reassign orders --partition 9 --replicas 1",
         "topics elect-leaders --partition 1",
+        "topics elect-leaders orders flights --partition 1",
         "cluster add-brokers 5",
         "cluster remove-brokers 1 2 3 4",
         "topics reassign orders --brokers 1",
@@ -150,6 +149,32 @@ def test_what_makes_no_sense_is_wrong_usage(shell: Shell, line: str) -> None:
     assert shell(line) == 2
     assert shell.err.startswith("error: ")
     assert shell.double.asked == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "topics reassign orders --partition 0 --replicas 1,7",
+        "topics reassign orders --brokers 3,7 --execute",
+        "cluster remove-brokers 7",
+    ],
+)
+def test_a_broker_that_does_not_exist_is_named_with_those_that_do(shell: Shell, line: str) -> None:
+    assert shell(line) == 4
+    assert shell.err.startswith("error: there is no broker 7; there are 1, 2, 3, 4, 5 ")
+    assert shell.double.asked == []
+
+
+def test_replicas_that_name_a_broker_twice_are_refused(shell: Shell) -> None:
+    assert shell("topics reassign orders --partition 0 --replicas 3,3 --execute") == 2
+    assert "next: name each broker once, of 1,2,3,4,5" in shell.err
+    assert shell.double.asked == []
+
+
+def test_no_leader_is_elected_of_a_partition_that_is_not_there(shell: Shell) -> None:
+    assert shell("topics elect-leaders orders --partition 7") == 4
+    assert shell.err.startswith("error: topic orders has no partition 7 ")
+    assert shell.double.elections == []
 
 
 def test_a_file_that_is_no_plan_is_refused_with_what_a_plan_is(shell: Shell, tmp_path: Path) -> None:

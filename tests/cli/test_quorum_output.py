@@ -87,12 +87,6 @@ def test_a_leader_that_is_nowhere_is_an_error() -> None:
         status_lines(quorum(leader=9))
 
 
-def test_an_empty_target_is_a_mistake_and_not_a_question() -> None:
-    args = argparse.Namespace(target="", cancel=False, wait=False, dry_run=False)
-    with pytest.raises(ConfigError, match="--target ''"):
-        reassign(args)
-
-
 def test_a_dry_run_of_a_cancellation_does_not_wait() -> None:
     args = argparse.Namespace(target=None, cancel=True, wait=True, dry_run=True)
     with pytest.raises(ConfigError, match="--target or --cancel"):

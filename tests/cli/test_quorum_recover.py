@@ -172,7 +172,7 @@ def test_without_a_word_of_consent_nothing_is_written(
     command = ["quorum", "recover", "--config", str(files[1]), "--execute"]
     monkeypatch.setattr("sys.stdin", Terminal(""))
     assert main(command) == 2 and "--yes" in capsys.readouterr().err
-    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    monkeypatch.setattr("sys.stdin", Terminal("no\n"))
     assert main(command) == 130
     assert tree(tmp_path) == before
     monkeypatch.setattr("sys.stdin", Terminal("yes\n"))

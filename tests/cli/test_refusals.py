@@ -346,3 +346,72 @@ def test_every_command_in_docs_and_help_is_one_that_the_parsers_take(
 def test_whoever_lacks_a_right_is_told_who_can_see_which() -> None:
     for code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
         assert "`barnabas acls why`" in next_step_of(KafkaError(code), "consume")
+
+
+def every_parser(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for verb in verbs_of(parser).values():
+        yield from every_parser(verb)
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_no_number_is_taken_without_bounds(noun: str) -> None:
+    """Python's `int` and `float` take numbers that no field of a message holds, "nan" among them."""
+    for parser in every_parser(parser_of(noun)):
+        assert [action.dest for action in parser._actions if action.type in (int, float)] == [], parser.prog
+
+
+OUT_OF_BOUNDS = {
+    "topics grow t --partitions 99999999999": "give a whole number from 1 to 2147483647",
+    "topics create t --replication-factor 32768": "give a whole number from -1 to 32767",
+    "topics create t --partitions 1.5": "give a whole number from -1 to 2147483647",
+    "quorum readmit --node 2147483648": "give a whole number from 0 to 2147483647",
+    "transactions abort t 0 9223372036854775808": "give a whole number from 0 to 9223372036854775807",
+    "transactions find-hanging --older nan": "give minutes from 0 to 2147483",
+    "topics list --timeout nan": "give seconds from 0.001 to 2147483",
+    "topics delete t --timeout 1e12": "give seconds from 0.001 to 2147483",
+    "topics list --timeout -1": "give seconds from 0.001 to 2147483",
+    "produce t --timestamp 9223372036854775808": "give a whole number from -1 to 9223372036854775807",
+    "produce t --records -1": "give a whole number from 0 to 9223372036854775807",
+    "produce t --records 1 --size 99999999999": "give a whole number from 0 to 2147483647",
+    f"consume t --max {'9' * 5000}": "give a whole number from 0 to 9223372036854775807",
+    "consume t --idle nan": "give seconds from 0.001 to 2147483",
+    "topics reassign t --partition 0 --replicas 1,99999999999": "give node ids with commas, as 4,5,6",
+    "quorum reassign --target 1,-2": "give node ids with commas, as 4,5,6",
+    "rebalance plan --brokers 1,": "give node ids with commas, as 4,5,6",
+}
+
+
+@pytest.mark.parametrize("line", OUT_OF_BOUNDS, ids=lambda line: line[:60])
+def test_a_number_that_no_message_can_carry_is_refused_with_what_can_be_typed(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*line.split(), "-b", NOBODY]) == Exit.USAGE
+    assert said(capsys)[1] == f"  next: {OUT_OF_BOUNDS[line]}"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["consume", "t", "-g", ""],
+        ["consume", ""],
+        ["topics", "list", "--bootstrap-server="],
+        ["topics", "reassign", "t", "--partition", "0", "--replicas", ""],
+        ["quotas", "list", "--user", ""],
+        ["quorum", "reassign", "--target", ""],
+        ["produce", "t", "--key-separator", ""],
+        ["produce", "t", "--header", ""],
+    ],
+    ids=" ".join,
+)
+def test_empty_text_that_means_nothing_is_refused(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == Exit.USAGE
+    reason, next_step = said(capsys)
+    assert reason.endswith("is empty") and next_step == "  next: give it a value, or leave it out"
+
+
+def test_empty_text_is_taken_where_it_means_something() -> None:
+    assert parser_of("produce").parse_args(["t", "--key", "", "--null", ""]).key == ""
+    assert parser_of("configs").parse_args(["show", "broker", ""]).name == ""

@@ -86,8 +86,8 @@ def test_a_token_that_is_shown_is_the_one_that_was_made(node: TokenNode, typed: 
     ("line", "code", "says"),
     [
         ("create --renewer tom", 2, "write User:tom"),
-        ("create --hours 0", 2, "counts for some time"),
-        ("create --hours nan", 2, "counts for some time"),
+        ("create --hours 0", 2, "give hours from 0.001"),
+        ("create --hours nan", 2, "give hours from 0.001"),
         ("create --file {file}", 2, "exists"),
         ("create --owner User:tom", 0, ""),  # (without an authorizer everybody may)
         ("renew nothing", 4, "there is no token nothing"),

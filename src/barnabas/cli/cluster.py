@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from barnabas.cli.brokers.unregister import add_unregister_flags, unregister
 from barnabas.cli.controllers import add_flags, bootstrap_of, security_of
-from barnabas.cli.moves import add_plan_flags, carry_out, ids, placed
+from barnabas.cli.moves import add_plan_flags, carry_out, ids, no_broker, placed
 from barnabas.cli.output import print_document, show
+from barnabas.cli.typed.numbers import node_id
 from barnabas.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,12 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--include-fenced-brokers", action="store_true", help="also brokers that do not serve now"
     )
     forget = verbs.add_parser("unregister", help="forget a broker that is stopped and will not come back")
-    forget.add_argument("--id", "-i", type=int, required=True, metavar="ID", help="its node.id")
+    forget.add_argument("--id", "-i", type=node_id, required=True, metavar="ID", help="its node.id")
     add_unregister_flags(forget)
     come = verbs.add_parser("add-brokers", help="give brokers that run their share of the partitions")
     go = verbs.add_parser("remove-brokers", help="move all partitions away from brokers")
     for verb in (come, go):
-        verb.add_argument("ids", nargs="+", type=int, metavar="ID", help="node.id")
+        verb.add_argument("ids", nargs="+", type=node_id, metavar="ID", help="node.id")
         add_plan_flags(verb)
     for verb in (ident, brokers, endpoints, forget, come, go):
         add_flags(verb)
@@ -103,6 +104,8 @@ def _move(admin: Admin, args: argparse.Namespace) -> int:
             )
         staying = {id_: rack for id_, rack in living.items() if id_ in carrying | set(args.ids)}
     else:
+        if unknown := [id_ for id_ in args.ids if id_ not in racks and id_ not in carrying]:
+            raise no_broker(unknown[0], racks)
         staying = {id_: rack for id_, rack in living.items() if id_ not in args.ids}
         if not staying:
             raise ConfigError("no broker would be left")

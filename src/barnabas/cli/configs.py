@@ -17,6 +17,7 @@ from typing import Any
 
 from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, print_document, show
+from barnabas.cli.typed.usage import any_text
 
 __all__ = ["add_arguments", "run"]
 
@@ -36,7 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for verb in (shows, sets, resets):
         verb.add_argument("kind", choices=_KINDS)
         verb.add_argument(
-            "name", help='name of the topic or group, number of the broker ("" for all brokers)'
+            "name",
+            type=any_text,
+            help='name of the topic or group, number of the broker ("" for all brokers)',
         )
     shows.add_argument("--all", action="store_true", help="also those that have their default")
     sets.add_argument("settings", nargs="+", metavar="NAME=VALUE")

@@ -11,6 +11,7 @@ import os
 from typing import Any
 
 from barnabas.cli.output import COMMAND_CONFIG, DEFAULT_BOOTSTRAP
+from barnabas.cli.typed.numbers import seconds
 from barnabas.errors import ConfigError, StorageError
 
 __all__ = ["add_flags", "bootstrap_of", "read_properties", "security_of"]
@@ -36,7 +37,7 @@ def add_flags(parser: argparse.ArgumentParser, *, before_the_verb: bool = False)
         metavar="FILE",
         help=f"how to log in (default: ${COMMAND_CONFIG}); for add-controller the new controller's properties",
     )
-    flag("--timeout", type=float, default=30.0, metavar="SECONDS", help="how long to try (30)")
+    flag("--timeout", type=seconds, default=30.0, metavar="SECONDS", help="how long to try (30)")
     flag("--json", action="store_true", default=False, help="print one JSON document")
 
 

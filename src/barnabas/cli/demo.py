@@ -22,6 +22,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from barnabas.cli.typed.numbers import at_least, whole
 from barnabas.errors import BarnabasError
 from barnabas.extras import to_install
 from barnabas.pipeline.demo.screen import Numbers, Screen
@@ -55,8 +56,12 @@ _NEEDED = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of `barnabas demo`."""
-    parser.add_argument("--rows", type=int, default=336_776, help="how many flights (336776: all)")
-    parser.add_argument("--seconds", type=float, default=60.0, help="over which time they are sent (60)")
+    parser.add_argument(
+        "--rows", type=whole(1, 336_776), default=336_776, help="how many flights (336776: all)"
+    )
+    parser.add_argument(
+        "--seconds", type=at_least(0), default=60.0, help="over which time they are sent (60)"
+    )
     parser.add_argument(
         "--output", default="demo-output", metavar="DIR", help="where results go (./demo-output)"
     )
@@ -106,8 +111,6 @@ def run(args: argparse.Namespace) -> int:
 
 def check_arguments(args: argparse.Namespace) -> None:
     """Raises BarnabasError for values that make no sense, and when a package is missing."""
-    if not 1 <= args.rows <= 336_776 or args.seconds < 0:
-        raise BarnabasError("--rows is 1 to 336776, --seconds is not negative")
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         extras = sorted({_NEEDED[name] for name in missing}, reverse=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.output import print_document, print_rows
 from barnabas.cli.typed.plain import terminal
-from barnabas.errors import ConfigError, KafkaError
+from barnabas.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model import NodeId, TopicPartition
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ __all__ = [
     "add_plan_flags",
     "carry_out",
     "ids",
-    "ids_of",
+    "no_broker",
     "placed",
     "plan_text",
     "read_plan",
@@ -46,18 +46,17 @@ def add_plan_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--save", metavar="FILE", help="write the plan, and what undoes it to FILE.undo")
 
 
-def ids_of(text: str) -> list[NodeId]:
-    """`ids_of("1,2")` -> [1, 2].  Raises ConfigError."""
-    try:
-        return [int(word) for word in text.split(",")]
-    except ValueError as error:
-        raise ConfigError(
-            f"{text!r} is no list of broker ids", next_step="write them with commas: 4,5,6"
-        ) from error
-
-
 def ids(numbers: Iterable[NodeId]) -> str:
     return ",".join(map(str, numbers))
+
+
+def no_broker(broker: NodeId, known: Iterable[NodeId]) -> KafkaError:
+    """The error of a command about a broker that nobody registered."""
+    return KafkaError(
+        ErrorCode.RESOURCE_NOT_FOUND,
+        f"there is no broker {broker}; there are {', '.join(map(str, sorted(known))) or 'none'}",
+        next_step="`barnabas brokers list` shows them",
+    )
 
 
 def placed(admin: Admin, topics: Sequence[str] = ()) -> Plan:
@@ -127,6 +126,7 @@ def carry_out(admin: Admin, args: argparse.Namespace, plan: Plan, before: Plan) 
     if unknown:
         raise ConfigError(f"there is no partition {unknown[0].topic}-{unknown[0].partition}")
     plan = {where: replicas for where, replicas in plan.items() if before[where] != replicas}
+    _check_replicas(admin, plan, before)
     if args.save:
         _save(args.save, plan, before)
     refused: Mapping[TopicPartition, KafkaError] = {}
@@ -150,6 +150,19 @@ def carry_out(admin: Admin, args: argparse.Namespace, plan: Plan, before: Plan) 
     if args.execute and args.wait and plan:
         watch(admin, [where for where in plan if where not in refused], quiet=args.json)
     return 1 if refused else 0
+
+
+def _check_replicas(admin: Admin, plan: Plan, before: Plan) -> None:
+    """Raises KafkaError for a new replica on a broker that does not exist, ConfigError for one named twice."""
+    known = {broker.id for broker in admin.describe_cluster(fenced=True).brokers}
+    for where, replicas in sorted(plan.items()):
+        if missing := set(replicas) - known - set(before[where]):
+            raise no_broker(min(missing), known)
+        if len(set(replicas)) < len(replicas):
+            raise ConfigError(
+                f"the replicas {ids(replicas)} of {where.topic}-{where.partition} name a broker twice",
+                next_step=f"name each broker once, of {ids(sorted(known))}",
+            )
 
 
 def _document(

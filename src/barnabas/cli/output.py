@@ -14,6 +14,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from barnabas.cli.typed.numbers import seconds
+
 __all__ = [
     "COMMAND_CONFIG",
     "JSON_VERSION",
@@ -53,7 +55,9 @@ def add_cluster_flags(parser: argparse.ArgumentParser, *, json_flag: bool = True
         help="where the cluster is; several with commas (default: $BARNABAS_BOOTSTRAP or 127.0.0.1:9092)",
     )
     add_command_config(parser)
-    parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="how long to try (30)")
+    parser.add_argument(
+        "--timeout", type=seconds, default=30.0, metavar="SECONDS", help="how long to try (30)"
+    )
     if json_flag:
         parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.exits import Exit, signals_stop
+from barnabas.cli.typed.numbers import whole
 from barnabas.cli.typed.streams import told_if_possible
 from barnabas.errors import ConfigError
 
@@ -44,7 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a setting that wins over the file; may be given several times",
     )
     parser.add_argument(
-        "--port", type=int, metavar="N", help="listen on 127.0.0.1:N, its controller on the next port"
+        "--port",
+        type=whole(0, 65_535),
+        metavar="N",
+        help="listen on 127.0.0.1:N, its controller on the next port",
     )
     parser.add_argument("--data", metavar="DIR", help="where its data is (log.dirs)")
     parser.add_argument(

@@ -15,6 +15,7 @@ from typing import Any
 
 from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, show
+from barnabas.cli.typed.numbers import seconds
 from barnabas.errors import BarnabasError
 
 __all__ = ["add_arguments", "run"]
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help="the broker's barnabas.http.listener; each broker has what its own clients pushed",
         )
         verb.add_argument(
-            "--timeout", type=float, default=30.0, metavar="SECONDS", help="how long to try (30)"
+            "--timeout", type=seconds, default=30.0, metavar="SECONDS", help="how long to try (30)"
         )
         verb.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
 

@@ -19,9 +19,10 @@ import sys
 from typing import Any
 
 from barnabas.cli.controllers import security_of
-from barnabas.cli.moves import add_plan_flags, carry_out, ids_of, placed, read_plan, show_moves
+from barnabas.cli.moves import add_plan_flags, carry_out, placed, read_plan, show_moves
 from barnabas.cli.output import add_cluster_flags, print_document, print_rows, show
 from barnabas.cli.typed.confirm import confirm
+from barnabas.cli.typed.numbers import INT16, node_ids, partition, whole
 from barnabas.errors import ConfigError
 from barnabas.model import TopicPartition
 
@@ -42,14 +43,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     create = verbs.add_parser("create", help="make topics: barnabas topics create orders --partitions 6")
     create.add_argument("topics", nargs="+", metavar="topic")
-    create.add_argument("--partitions", type=int, default=-1, help="how many (default: the brokers' own)")
-    create.add_argument("--replication-factor", type=int, default=-1, metavar="N", help="copies of each")
+    create.add_argument(
+        "--partitions", type=whole(-1), default=-1, help="how many (default: the brokers' own)"
+    )
+    create.add_argument(
+        "--replication-factor", type=whole(-1, INT16), default=-1, metavar="N", help="copies of each"
+    )
     create.add_argument("--config", action="append", default=[], metavar="NAME=VALUE", help="a setting")
     create.add_argument("--if-not-exists", action="store_true", help="no error when it is there already")
     create.add_argument("--dry-run", action="store_true", help="only ask whether it would be done")
     grow = verbs.add_parser("grow", help="add partitions: barnabas topics grow orders --partitions 12")
     grow.add_argument("topic")
-    grow.add_argument("--partitions", type=int, required=True, help="how many in all")
+    grow.add_argument("--partitions", type=whole(1), required=True, help="how many in all")
     delete = verbs.add_parser("delete", help="remove topics: barnabas topics delete orders")
     delete.add_argument("topics", nargs="+", metavar="topic")
     delete.add_argument("--yes", action="store_true", help="do not ask (it asks on a terminal only)")
@@ -63,11 +68,15 @@ def _reassign_flags(verbs: Any) -> argparse.ArgumentParser:
     )
     reassign.add_argument("topics", nargs="*", metavar="topic")
     how = reassign.add_mutually_exclusive_group()
-    how.add_argument("--brokers", metavar="IDS", help="spread the topics over these, moving little")
-    how.add_argument("--replicas", metavar="IDS", help="the replicas of --partition; the first is to lead")
+    how.add_argument(
+        "--brokers", type=node_ids, metavar="IDS", help="spread the topics over these, moving little"
+    )
+    how.add_argument(
+        "--replicas", type=node_ids, metavar="IDS", help="the replicas of --partition; the first is to lead"
+    )
     how.add_argument("--plan", metavar="FILE", help="a plan in Kafka's format; - is standard input")
     how.add_argument("--cancel", action="store_true", help="turn back what moves (of the topics, or all)")
-    reassign.add_argument("--partition", type=int, metavar="N", help="with --replicas: which one")
+    reassign.add_argument("--partition", type=partition, metavar="N", help="with --replicas: which one")
     add_plan_flags(reassign)
     return reassign
 
@@ -77,7 +86,7 @@ def _elect_flags(verbs: Any) -> argparse.ArgumentParser:
         "elect-leaders", help="first replicas lead again: barnabas topics elect-leaders orders"
     )
     elect.add_argument("topics", nargs="*", metavar="topic", help="default: all")
-    elect.add_argument("--partition", type=int, metavar="N", help="only this one, of one topic")
+    elect.add_argument("--partition", type=partition, metavar="N", help="only this one, of one topic")
     elect.add_argument(
         "--unclean", action="store_true", help="where nobody leads, whoever lives: records may be lost"
     )
@@ -266,7 +275,7 @@ def _reassign(admin: Any, args: argparse.Namespace) -> int:
         if len(args.topics) != 1 or args.partition is None:
             raise ConfigError("--replicas are those of one --partition of one topic")
         before = placed(admin, args.topics)
-        plan = {TopicPartition(args.topics[0], args.partition): ids_of(args.replicas)}
+        plan = {TopicPartition(args.topics[0], args.partition): args.replicas}
     else:
         if not args.topics:
             raise ConfigError(
@@ -276,7 +285,8 @@ def _reassign(admin: Any, args: argparse.Namespace) -> int:
         brokers = admin.describe_cluster(fenced=True).brokers
         racks = {broker.id: broker.rack for broker in brokers}
         hosts = {broker.id: broker.host for broker in brokers}
-        plan = balanced(before, {broker: racks.get(broker) for broker in ids_of(args.brokers)}, hosts=hosts)
+        wanted = {broker: racks.get(broker) for broker in args.brokers}
+        plan = balanced(before, wanted, hosts=hosts)
     return carry_out(admin, args, plan, before)
 
 
@@ -302,15 +312,17 @@ def _cancel(admin: Any, args: argparse.Namespace) -> int:
 
 def _elect(admin: Any, args: argparse.Namespace) -> int:
     wanted: list[TopicPartition] | None = None
-    if args.topics:
+    if args.partition is not None:
+        if len(args.topics) != 1:
+            raise ConfigError("--partition is one of one topic: name it")
+        admin.describe_topic(args.topics[0]).partition(args.partition)
+        wanted = [TopicPartition(args.topics[0], args.partition)]
+    elif args.topics:
         wanted = [
             TopicPartition(name, number)
             for name in args.topics
             for number in sorted(admin.describe_topic(name).partitions)
-            if args.partition in (None, number)
         ]
-    elif args.partition is not None:
-        raise ConfigError("--partition is one of one topic: name it")
     outcome = admin.elect_leaders(wanted, unclean=args.unclean)
     rows = [
         {"topic": where.topic, "partition": where.partition, "error": error.code.name if error else None}

@@ -13,6 +13,7 @@ import time
 
 from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, print_document, show
+from barnabas.cli.typed.numbers import INT64, at_least, partition, whole
 
 __all__ = ["add_arguments", "run"]
 
@@ -31,15 +32,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     hanging.add_argument("--topic", action="append", metavar="TOPIC", help="only these (default: all)")
     hanging.add_argument(
         "--older",
-        type=float,
+        type=at_least(0, unit="minutes"),
         default=OLDER_MINUTES,
         metavar="MINUTES",
         help=f"only without a record for so long ({OLDER_MINUTES:g}; not less than transaction.max.timeout.ms)",
     )
     abort = verbs.add_parser("abort", help="end one as aborted: barnabas transactions abort orders 0 4711")
     abort.add_argument("topic")
-    abort.add_argument("partition", type=int)
-    abort.add_argument("offset", type=int, help="where it begins, as find-hanging shows")
+    abort.add_argument("partition", type=partition)
+    abort.add_argument("offset", type=whole(0, INT64), help="where it begins, as find-hanging shows")
     abort.add_argument("--force", action="store_true", help="even if its coordinator knows it")
     for verb in (lists, describe, hanging, abort):
         add_cluster_flags(verb)

@@ -68,6 +68,16 @@ class TopicInfo(NamedTuple):
     partitions: dict[int, PartitionInfo]
     internal: bool = False
 
+    def partition(self, number: int) -> PartitionInfo:
+        """Return one of its partitions.  Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION."""
+        if number not in self.partitions:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {self.name} has no partition {number}",
+                next_step=f"see its partitions with `barnabas topics describe {self.name}`",
+            )
+        return self.partitions[number]
+
 
 def parse_bootstrap(bootstrap: str | Iterable[str]) -> list[tuple[str, int]]:
     """`parse_bootstrap("a:9092,[::1]:9093")` -> [("a", 9092), ("::1", 9093)].  Raises ConfigError."""
@@ -181,13 +191,7 @@ class Metadata:
 
     def leader(self, topic: TopicInfo, partition: int) -> Broker:
         """The leader of a partition; KafkaError LEADER_NOT_AVAILABLE when there is none now."""
-        info = topic.partitions.get(partition)
-        if info is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic.name} has no partition {partition}",
-                next_step=f"see its partitions with `barnabas topics describe {topic.name}`",
-            )
+        info = topic.partition(partition)
         broker = self.brokers.get(info.leader)
         if broker is None:
             self.forget(topic.name)

@@ -39,8 +39,7 @@ class Excerpt(NamedTuple):
 
 def excerpt(admin: Admin, topic: str, partition: int, first: Offset | None) -> Excerpt:
     """At most MOST_RECORDS from `first` on (None: the last ones).  Raises BarnabasError."""
-    if partition not in admin.describe_topic(topic).partitions:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} has no partition {partition}")
+    admin.describe_topic(topic).partition(partition)
     start = admin.offsets(topic, "earliest", [partition])[partition].offset
     end = admin.offsets(topic, "latest", [partition])[partition].offset
     at = max(end - MOST_RECORDS, start) if first is None else min(max(first, start), end)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, print_document, print_rows
+from barnabas.cli.typed.numbers import at_least
 from barnabas.errors import ConfigError, ErrorCode, KafkaError, StorageError
 
 if TYPE_CHECKING:
@@ -50,7 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
     for verb, what in ((creates, "its longest life"), (renews, "how long it counts")):
         verb.add_argument(
-            "--hours", type=float, metavar="N", help=f"{what} (default: as long as the cluster allows)"
+            "--hours",
+            type=at_least(0.001, 1e6, "hours"),
+            metavar="N",
+            help=f"{what} (default: as long as the cluster allows)",
         )
     for verb in (renews, ends):
         verb.add_argument("token", metavar="TOKEN-ID")
@@ -180,9 +184,7 @@ def _write(path: str, settings: dict[str, str]) -> None:
 def _ms(hours: float | None) -> int:
     if hours is None:
         return -1
-    if not 0 < hours < 1e6:
-        raise ConfigError(f"--hours {hours:g}: a token counts for some time", next_step="give 24, or 0.5")
-    return max(1, int(hours * 3_600_000))
+    return int(hours * 3_600_000)
 
 
 def _when(ms: int) -> str:

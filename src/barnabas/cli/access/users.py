@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, print_document, print_rows
+from barnabas.cli.typed.numbers import whole
 from barnabas.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -49,7 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help="the password is its first line; - is standard input (default: ask)",
         )
         verb.add_argument(
-            "--iterations", type=int, default=16384, metavar="N", help="4096 to 16384 (default: 16384)"
+            "--iterations",
+            type=whole(4096, 16384),
+            default=16384,
+            metavar="N",
+            help="4096 to 16384 (default: 16384)",
         )
     for verb in (lists, adds, changes, removes):
         add_cluster_flags(verb)

@@ -22,6 +22,7 @@ from barnabas.cli.brokers.rebalance import add_move_flags, carry_out, request_ti
 from barnabas.cli.brokers.unregister import add_unregister_flags, unregister
 from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, print_document, show
+from barnabas.cli.typed.numbers import node_id
 
 if TYPE_CHECKING:
     from barnabas.client.admin.admin import Admin
@@ -36,22 +37,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_cluster_flags(verbs.add_parser("list", help="all brokers: barnabas brokers list"))
     describe = verbs.add_parser("describe", help="one broker: barnabas brokers describe 3")
-    describe.add_argument("id", type=int, metavar="ID", help="its node.id")
+    describe.add_argument("id", type=node_id, metavar="ID", help="its node.id")
     add_cluster_flags(describe)
     add = verbs.add_parser("add", help="give brokers that run their share, lift their cordon")
-    add.add_argument("ids", nargs="+", type=int, metavar="ID", help="node.id")
+    add.add_argument("ids", nargs="+", type=node_id, metavar="ID", help="node.id")
     add_move_flags(add)
     for name in ("drain", "remove"):
         verb = verbs.add_parser(
             name, help=f"empty a broker so that it may stop: barnabas brokers {name} 1 --wait"
         )
-        verb.add_argument("id", type=int, metavar="ID", help="its node.id")
+        verb.add_argument("id", type=node_id, metavar="ID", help="its node.id")
         verb.add_argument(
             "--keep-voter", action="store_true", help="a combined node stays a voter of the quorum"
         )
         add_move_flags(verb)
     forget = verbs.add_parser("unregister", help="forget a broker that is stopped and carries nothing")
-    forget.add_argument("id", type=int, metavar="ID", help="its node.id")
+    forget.add_argument("id", type=node_id, metavar="ID", help="its node.id")
     add_unregister_flags(forget)
     add_cluster_flags(forget)
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.cli.moves import ids, placed
+from barnabas.cli.moves import ids, no_broker, placed
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
 from barnabas.model import NodeId, TopicPartition
 
@@ -170,11 +170,7 @@ class Placement:
 
     def unknown(self, broker: NodeId) -> KafkaError:
         """The error of a command about a broker that nobody registered."""
-        return KafkaError(
-            ErrorCode.RESOURCE_NOT_FOUND,
-            f"there is no broker {broker}; there are {', '.join(map(str, sorted(self.brokers))) or 'none'}",
-            next_step="`barnabas brokers list` shows them",
-        )
+        return no_broker(broker, self.brokers)
 
     def check_serving(self, brokers: Iterable[NodeId]) -> None:
         """Raises ConfigError when one of these does not serve."""

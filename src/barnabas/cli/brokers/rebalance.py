@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from barnabas.cli.brokers.moving import Watch, begin, end_throttles, ended_text, progress, wait
 from barnabas.cli.brokers.placement import Placement, byte_rate, size_text
 from barnabas.cli.controllers import security_of
-from barnabas.cli.moves import ids, ids_of
+from barnabas.cli.moves import ids
 from barnabas.cli.output import add_cluster_flags, print_document, print_rows
+from barnabas.cli.typed.numbers import node_ids
 from barnabas.errors import ConfigError
 from barnabas.model import NodeId, TopicPartition
 
@@ -43,7 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cancel = verbs.add_parser("cancel", help="turn back what moves and remove the limits")
     for verb in (plan, run_):
         verb.add_argument(
-            "--brokers", metavar="IDS", help="carry it all (default: all that serve, uncordoned)"
+            "--brokers",
+            type=node_ids,
+            metavar="IDS",
+            help="carry it all (default: all that serve, uncordoned)",
         )
         verb.add_argument("--all", action="store_true", help=f"print more than {MOST_ROWS} rows of the plan")
     plan.add_argument("--throttle", metavar="RATE", help="for the time it takes: bytes per second and broker")
@@ -84,7 +88,7 @@ def request_timeout(args: argparse.Namespace) -> float:
 
 def _planned(admin: Admin, args: argparse.Namespace) -> tuple[Placement, Plan]:
     look = Placement.of(admin)
-    brokers = ids_of(args.brokers) if args.brokers else look.targets()
+    brokers = args.brokers or look.targets()
     if not brokers:
         raise ConfigError(
             "no broker may take replicas: all are fenced or cordoned", next_step="`barnabas brokers list`"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.cli.certs.authority import AUTHORITY, issue, load, make_authority
 from barnabas.cli.exits import MissingFileError
 from barnabas.cli.output import print_document
-from barnabas.errors import ConfigError
+from barnabas.cli.typed.numbers import whole
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -33,12 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     init = verbs.add_parser("init", help="make an authority: barnabas certs init certs")
     init.add_argument("directory", type=Path, help="where its files go; only you can read the key")
     init.add_argument("--name", default="Barnabas authority", help="its name")
-    init.add_argument("--days", type=int, default=3650, help="how long it is valid (3650)")
+    init.add_argument("--days", type=whole(1, MOST_DAYS), default=3650, help="how long it is valid (3650)")
     one = verbs.add_parser("issue", help="sign one: barnabas certs issue certs node1 --host 10.0.0.1")
     one.add_argument("directory", type=Path, help="that of the authority")
     one.add_argument("name", help="who it is: ada, or CN=ada,O=Acme")
     one.add_argument("--host", default="", metavar="A,B", help="how a node is dialled: names and addresses")
-    one.add_argument("--days", type=int, default=365, help="how long it is valid (365)")
+    one.add_argument("--days", type=whole(1, MOST_DAYS), default=365, help="how long it is valid (365)")
     one.add_argument("--out", type=Path, metavar="FILE", help="the file (NAME.pem in the directory)")
     shows = verbs.add_parser("show", help="what a file has: barnabas certs show certs/node1.pem")
     shows.add_argument("file", type=Path, help="a PEM file")
@@ -48,8 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """`barnabas certs init|issue|show`."""
-    if args.verb != "show" and not 1 <= args.days <= MOST_DAYS:
-        raise ConfigError(f"--days {args.days}: must be 1 to {MOST_DAYS}")
     return {"init": _init, "issue": _issue, "show": _show}[args.verb](args)
 
 

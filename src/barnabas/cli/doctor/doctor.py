@@ -21,6 +21,7 @@ from barnabas.cli.doctor.line import Address, dial, speaks
 from barnabas.cli.doctor.login import examine_cluster, examine_login, examine_mechanisms, examine_versions
 from barnabas.cli.exits import Exit
 from barnabas.cli.output import add_command_config, print_document, print_rows
+from barnabas.cli.typed.numbers import seconds
 from barnabas.client.metadata import parse_bootstrap
 from barnabas.client.security.options import Security
 from barnabas.errors import ConfigError
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("address", metavar="HOST:PORT", help="the listener, as a client dials it")
     add_command_config(parser)
     parser.add_argument(
-        "--timeout", type=float, default=5.0, metavar="SECONDS", help="how long each step may take (5)"
+        "--timeout", type=seconds, default=5.0, metavar="SECONDS", help="how long each step may take (5)"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 

@@ -22,6 +22,7 @@ from typing import Any
 
 from barnabas.cli.drill.traffic import RATE
 from barnabas.cli.output import print_document, show
+from barnabas.cli.typed.numbers import at_least, whole
 from barnabas.errors import BarnabasError, ConfigError
 
 __all__ = ["DRILLS", "add_arguments", "run", "story_of"]
@@ -68,8 +69,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     lists = verbs.add_parser("list", help="all drills: barnabas drill list")
     runs = verbs.add_parser("run", help="rehearse: barnabas drill run move-quorum")
     runs.add_argument("name", metavar="NAME", help="of `barnabas drill list`, or all")
-    runs.add_argument("--rate", type=float, default=RATE, metavar="N", help=f"records a second ({RATE:.0f})")
-    runs.add_argument("--times", type=int, default=1, metavar="N", help="how often (1)")
+    runs.add_argument(
+        "--rate",
+        type=at_least(1, MOST_RATE, "records a second"),
+        default=RATE,
+        metavar="N",
+        help=f"records a second ({RATE:.0f})",
+    )
+    runs.add_argument("--times", type=whole(1), default=1, metavar="N", help="how often (1)")
     for verb in (lists, runs):
         verb.add_argument("--json", action="store_true", help="print one JSON document instead")
 
@@ -86,13 +93,6 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(
             f"there is no drill {args.name}",
             next_step=f"did you mean {near[0]}?" if near else "`barnabas drill list` shows them",
-        )
-    if args.times < 1:
-        raise ConfigError("--times is 1 or more", next_step="leave it out to rehearse once")
-    if not 0 < args.rate <= MOST_RATE:
-        raise ConfigError(
-            f"--rate is above 0 and at most {MOST_RATE:,}",
-            next_step=f"leave it out to send {RATE:.0f} a second",
         )
     names = list(DRILLS) if args.name == "all" else [args.name]
     results = [rehearse(name, quiet=args.json, rate=args.rate) for _ in range(args.times) for name in names]

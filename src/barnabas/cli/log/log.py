@@ -16,6 +16,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from barnabas.cli.typed.numbers import count
+
 __all__ = ["add_arguments", "run"]
 
 
@@ -43,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--transaction-log-decoder", action="store_true", help="files of __transaction_state"
     )
     dump.add_argument("--skip-record-metadata", action="store_true", help="only keys and payloads of records")
-    dump.add_argument("--max-bytes", type=int, metavar="N", help="read only the first N bytes of each log")
+    dump.add_argument("--max-bytes", type=count, metavar="N", help="read only the first N bytes of each log")
     verify = verbs.add_parser("verify", help="check all batches of a data directory or one partition")
     verify.add_argument("directory", metavar="DIR")
     verify.add_argument("--json", action="store_true", help="print one JSON document instead of a table")

@@ -18,6 +18,7 @@ from barnabas.cli.pipeline.running import (
     source_options,
     spark_of,
 )
+from barnabas.cli.typed.numbers import whole
 from barnabas.errors import BarnabasError, ConfigError
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def add_job_arguments(verbs: Any) -> None:
     job.add_argument(
         "--send", action="store_true", help="fill the topic with the data set of `make demo` first"
     )
-    job.add_argument("--minutes", type=int, default=15, help="after which a flight is late (15)")
+    job.add_argument("--minutes", type=whole(0), default=15, help="after which a flight is late (15)")
     job.add_argument("--follow", metavar="TIME", help='go on for ever, so often: "10 seconds"')
     add_common(job)
     found = verbs.add_parser("list", help="the jobs that reported to a cluster")

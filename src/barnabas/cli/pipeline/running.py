@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.cli.controllers import read_properties, security_of
 from barnabas.cli.output import add_command_config
+from barnabas.cli.typed.numbers import whole
 from barnabas.errors import BarnabasError, ConfigError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def add_common(job: argparse.ArgumentParser, *, streams: bool = True) -> None:
     )
     add_command_config(job)
     if streams:
-        job.add_argument("--rows", type=int, default=200_000, help="of a micro-batch at most (200000)")
+        job.add_argument("--rows", type=whole(1), default=200_000, help="of a micro-batch at most (200000)")
         job.add_argument("--name", help="in `barnabas pipeline list` (the job and its topics)")
 
 
@@ -132,8 +133,6 @@ def reported(
     from barnabas.pipeline.jobs.progress import Progress
     from barnabas.pipeline.jobs.status import JobReport
 
-    if args.rows < 1:
-        raise ConfigError(f"--rows {args.rows}: a micro-batch has at least one row")
     check_cluster(bootstrap, args.command_config)
     name = args.name or name
     print(f"{name}: `barnabas pipeline status {name} -b {bootstrap}` shows how far it is", flush=True)

@@ -33,6 +33,7 @@ from barnabas.cli.quorum import history as quorum_history
 from barnabas.cli.quorum import lead, target
 from barnabas.cli.quorum import recover as quorum_recover
 from barnabas.cli.quorum import set_endpoint as quorum_set_endpoint
+from barnabas.cli.typed.numbers import count, node_id, node_ids, seconds
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, Endpoint, Uuid, VoterCheck
 
@@ -68,18 +69,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     describe.add_argument("--replication", action="store_true", help="how far each replica is")
     describe.add_argument("--detail", action="store_true", help="changes, what they wait for, last errors")
     watch = verbs.add_parser("watch", help="describe --detail, printed again whenever it changes")
-    watch.add_argument("--interval", type=float, default=1.0, metavar="SECONDS", help="between two looks (1)")
-    watch.add_argument("--count", type=int, default=0, metavar="N", help="end after so many looks")
+    watch.add_argument(
+        "--interval", type=seconds, default=1.0, metavar="SECONDS", help="between two looks (1)"
+    )
+    watch.add_argument("--count", type=count, default=0, metavar="N", help="end after so many looks")
     history = verbs.add_parser("history", help="who changed the quorum when, what each change waited for")
     history.add_argument(
-        "--last", type=int, default=0, metavar="N", help="only the newest N (all, 200 at most)"
+        "--last", type=count, default=0, metavar="N", help="only the newest N (all, 200 at most)"
     )
     describe.add_argument("--human-readable", action="store_true", help="times as `N ms ago`")
     add = verbs.add_parser(
         "add-controller", help="make the controller of --command-config, which runs and follows, a voter"
     )
     remove = verbs.add_parser("remove-controller", help="make a voter an observer")
-    remove.add_argument("--controller-id", "-i", type=int, required=True, metavar="ID", help="its node.id")
+    remove.add_argument(
+        "--controller-id", "-i", type=node_id, required=True, metavar="ID", help="its node.id"
+    )
     remove.add_argument(
         "--controller-directory-id",
         "-d",
@@ -87,18 +92,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="its directory id (default: that of the voter with this node.id)",
     )
     reassign = verbs.add_parser("reassign", help="name the voters there shall be; without flags: progress")
-    reassign.add_argument("--target", metavar="IDS", help="node ids with commas, of controllers that run")
+    reassign.add_argument(
+        "--target", type=node_ids, metavar="IDS", help="node ids with commas, of controllers that run"
+    )
     reassign.add_argument("--cancel", action="store_true", help="stay with the voters of this moment")
     replace = verbs.add_parser("replace", help="a node's new disk, or another node, takes its vote")
-    replace.add_argument("--node", type=int, required=True, metavar="ID", help="the voter that goes")
+    replace.add_argument("--node", type=node_id, required=True, metavar="ID", help="the voter that goes")
     replace.add_argument(
-        "--with", dest="by", type=int, metavar="ID", help="who comes (the same, on a new disk)"
+        "--with", dest="by", type=node_id, metavar="ID", help="who comes (the same, on a new disk)"
     )
     readmit = verbs.add_parser("readmit", help="a controller that was removed votes again")
-    readmit.add_argument("--node", type=int, required=True, metavar="ID", help="its node.id; it runs")
+    readmit.add_argument("--node", type=node_id, required=True, metavar="ID", help="its node.id; it runs")
     transfer = verbs.add_parser("transfer-leadership", help="let another voter lead the quorum")
     transfer.add_argument(
-        "--to", type=int, metavar="ID", help="who leads next (default: who has most of the log)"
+        "--to", type=node_id, metavar="ID", help="who leads next (default: who has most of the log)"
     )
     for verb, force in (
         (add, "also on the way to a target, which may undo it"),
@@ -136,12 +143,8 @@ def run(args: argparse.Namespace) -> int:
     if args.verb == "recover":
         return quorum_recover.run(args)
     if args.verb == "history":
-        if args.last < 0:
-            raise ConfigError("--last is not negative")
         return quorum_history.run(args)
     if args.verb == "watch":
-        if args.interval <= 0 or args.count < 0:
-            raise ConfigError("--interval is more than 0 seconds, --count not negative")
         return quorum_detail.run_watch(args)
     verbs = {
         "add-controller": _add,

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.cli.exits import Exit
 from barnabas.cli.output import print_document, print_rows, show
 from barnabas.cli.typed.confirm import confirm
+from barnabas.cli.typed.numbers import node_ids
 from barnabas.errors import ConfigError, KafkaError
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from", dest="described", action="append", default=[], metavar="JSON", help="one elsewhere (--json)"
     )
-    parser.add_argument("--voters", metavar="IDS", help="only these survivors shall vote (default: all)")
+    parser.add_argument(
+        "--voters", type=node_ids, metavar="IDS", help="only these survivors shall vote (default: all)"
+    )
     parser.add_argument("--plan", metavar="HASH", help="with apply: of the plan that was shown, and no other")
     parser.add_argument("--execute", action="store_true", help="the same as apply, without the hash")
     parser.add_argument("--yes", action="store_true", help="with apply: do not ask")
@@ -170,18 +173,14 @@ def _described(path: str) -> list[Found]:
     return [from_document(row) for row in rows]
 
 
-def _members(text: str | None, found: Sequence[Found]) -> tuple[Any, ...] | None:
-    if text is None:
+def _members(ids: Sequence[int] | None, found: Sequence[Found]) -> tuple[Any, ...] | None:
+    if ids is None:
         return None
     known = {one.survivor.voter.key.id: one.survivor.voter.key for one in found}
-    try:
-        wanted = list(dict.fromkeys(int(word) for word in text.split(",")))
-    except ValueError as error:
-        raise ConfigError(f"--voters {text}: say node ids with commas") from error
-    missing = [str(id_) for id_ in wanted if id_ not in known]
+    missing = [str(id_) for id_ in ids if id_ not in known]
     if missing:
-        raise ConfigError(f"--voters {text}: {', '.join(missing)} is not among the survivors given")
-    return tuple(known[id_] for id_ in wanted)
+        raise ConfigError(f"--voters: {', '.join(missing)} is not among the survivors given")
+    return tuple(known[id_] for id_ in dict.fromkeys(ids))
 
 
 def _write(args: argparse.Namespace, plan: RecoveryPlan, found: Sequence[Found]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from barnabas.cli.controllers import read_properties, security_of
 from barnabas.cli.exits import Exit
 from barnabas.cli.output import show
+from barnabas.cli.typed.numbers import node_id
 from barnabas.errors import ConfigError
 
 __all__ = ["add_arguments", "run"]
@@ -25,7 +26,7 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `barnabas quorum set-endpoint`."""
     parser.add_argument(
-        "--node", type=int, metavar="ID", help="whose address; without it: show what is known"
+        "--node", type=node_id, metavar="ID", help="whose address; without it: show what is known"
     )
     parser.add_argument("--endpoint", metavar="HOST:PORT", help="where its controller listener is now")
     parser.add_argument(

@@ -31,7 +31,7 @@ _WATCH = "`barnabas quorum watch` shows the way there."
 
 def reassign(args: argparse.Namespace) -> int:
     """`quorum reassign --target IDS|--cancel`; without flags what is under way."""
-    target = _ids_of(args.target)
+    target = args.target
     if target and args.cancel:
         raise ConfigError("say --target or --cancel, one of the two")
     if args.wait and (args.dry_run or (target is None and not args.cancel)):
@@ -307,15 +307,6 @@ def warn_of_even_number(voters: int) -> None:
         bears = (voters - 1) // 2
         failures = "one dies" if bears == 0 else f"more than {bears} die"
         print(f"warning: {voters} voters stop when {failures}, as {voters - 1} would", file=sys.stderr)
-
-
-def _ids_of(text: str | None) -> list[int] | None:
-    if text is None:
-        return None
-    try:
-        return [int(word) for word in text.split(",")]
-    except ValueError as error:
-        raise ConfigError(f"--target {text!r}: say node ids with commas, as 4,5,6") from error
 
 
 def _ids(controllers: Any) -> str:

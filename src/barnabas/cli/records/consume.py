@@ -19,8 +19,10 @@ from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags
 from barnabas.cli.records.avro import with_avro_values
 from barnabas.cli.records.template import printer_of
+from barnabas.cli.typed.numbers import count, partition, seconds
 from barnabas.cli.typed.places import WORDS, place
 from barnabas.cli.typed.plain import plain_bytes
+from barnabas.cli.typed.usage import any_text
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition
 
@@ -31,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `barnabas consume`."""
     parser.add_argument("topics", nargs="+", metavar="topic")
     parser.add_argument("--from-beginning", action="store_true", help="not only what comes from now on")
-    parser.add_argument("--partition", type=int, action="append", metavar="N", help="only this one")
+    parser.add_argument("--partition", type=partition, action="append", metavar="N", help="only this one")
     parser.add_argument("--offset", "-o", metavar="WHERE", help=f"begin at {WORDS}")
     ends = parser.add_mutually_exclusive_group()
     ends.add_argument("--until", metavar="WHERE", help="end before such a place; latest: as it is now")
@@ -39,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--exit", "-e", action="store_const", dest="until", const="latest", help="--until latest"
     )
     parser.add_argument("--group", "-g", help="share the topics with this group and go on where it stopped")
-    parser.add_argument("--max", type=int, metavar="N", help="end after N records")
-    parser.add_argument("--idle", type=float, metavar="SECONDS", help="end after so long without a record")
+    parser.add_argument("--max", type=count, metavar="N", help="end after N records")
+    parser.add_argument("--idle", type=seconds, metavar="SECONDS", help="end after so long without a record")
     parser.add_argument(
         "--format",
         metavar="TEMPLATE",
@@ -53,7 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="the registry of the values' Avro schemas (Confluent's format): as JSON",
     )
-    parser.add_argument("--null", metavar="TEXT", default="", help="printed for a null key or value")
+    parser.add_argument(
+        "--null", type=any_text, metavar="TEXT", default="", help="printed for a null key or value"
+    )
     parser.add_argument(
         "--isolation-level", choices=["read_uncommitted", "read_committed"], default="read_uncommitted"
     )

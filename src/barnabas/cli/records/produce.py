@@ -22,6 +22,8 @@ from typing import Any
 from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, print_document
 from barnabas.cli.records.template import Line, header_of, parser_of
+from barnabas.cli.typed.numbers import INT64, count, partition, whole
+from barnabas.cli.typed.usage import any_text
 from barnabas.errors import BarnabasError, ConfigError, StorageError
 
 __all__ = ["add_arguments", "run"]
@@ -34,9 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `barnabas produce`."""
     parser.add_argument("topic")
     parser.add_argument("--file", metavar="FILE", help="lines of this file instead of the standard input")
-    parser.add_argument("--from-line", type=int, default=1, metavar="N", help="leave out the lines before N")
-    parser.add_argument("--records", type=int, metavar="N", help="make N records instead of reading any")
-    parser.add_argument("--size", type=int, default=100, metavar="BYTES", help="of a generated record (100)")
+    parser.add_argument(
+        "--from-line", type=whole(1, INT64), default=1, metavar="N", help="leave out the lines before N"
+    )
+    parser.add_argument("--records", type=count, metavar="N", help="make N records instead of reading any")
+    parser.add_argument(
+        "--size", type=whole(0), default=100, metavar="BYTES", help="of a generated record (100)"
+    )
     parser.add_argument(
         "--format",
         metavar="TEMPLATE",
@@ -44,11 +50,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "{partition} {timestamp} {headers}; headers are NAME=VALUE,NAME=VALUE",
     )
     parser.add_argument("--key-separator", metavar="TEXT", help="short for --format '{key}TEXT{value}'")
-    parser.add_argument("--null", metavar="TEXT", help="a key or value that is this text is null")
-    parser.add_argument("--key", help="of every record whose line names none")
+    parser.add_argument(
+        "--null", type=any_text, metavar="TEXT", help="a key or value that is this text is null"
+    )
+    parser.add_argument("--key", type=any_text, help="of every record whose line names none")
     parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="as --key")
-    parser.add_argument("--partition", type=int, help="as --key (default: by the key)")
-    parser.add_argument("--timestamp", type=int, metavar="MS", help="as --key, ms since 1970 (default: now)")
+    parser.add_argument("--partition", type=partition, help="as --key (default: by the key)")
+    parser.add_argument(
+        "--timestamp", type=whole(-1, INT64), metavar="MS", help="as --key, ms since 1970 (default: now)"
+    )
     parser.add_argument("--acks", choices=["all", "1", "0"], default="all", help="who must have it (all)")
     parser.add_argument("--compression", choices=["none", "gzip", "snappy", "lz4", "zstd"], default="none")
     parser.add_argument("--quiet", "-q", action="store_true", help="no bar and no summary")
@@ -140,8 +150,6 @@ def _report(args: argparse.Namespace, ledger: Any, seconds: float, failure: Base
 
 
 def _lines(args: argparse.Namespace) -> Iterator[tuple[int, Line]]:
-    if args.from_line < 1:
-        raise ConfigError("--from-line begins at 1")
     if args.format and args.key_separator:
         raise ConfigError("--key-separator is a --format of its own", next_step="leave one of them out")
     if args.records is not None:
@@ -172,7 +180,7 @@ def _source(file: str | None) -> Any:
 
 def _generated(count: int, size: int) -> Iterator[tuple[int, Line]]:
     """Numbered records of one size, so that a reader can see whether one is missing."""
-    filler = b"." * max(size, 0)
+    filler = b"." * size
     for number in range(count):
         head = b"%d " % number
         yield number + 1, Line((head + filler)[: max(size, len(head))])

@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from barnabas.cli.typed.numbers import count, whole
 from barnabas.sim.cluster.clients.workloads import USUAL, WORKLOADS, flags_of, seed_runner
 
 if TYPE_CHECKING:
@@ -47,11 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             clients.add_argument(
                 f"--{name}", dest="workload", action="store_const", const=name, default=USUAL, help=says
             )
-    parser.add_argument("--seed", type=int, metavar="N", help="live this one seed and tell of it")
+    parser.add_argument("--seed", type=count, metavar="N", help="live this one seed and tell of it")
     parser.add_argument("--story", action="store_true", help="with --seed: tell the whole timeline")
-    parser.add_argument("--seeds", type=int, metavar="N", help="live so many seeds")
-    parser.add_argument("--first", type=int, default=1, metavar="K", help="the first of them (default 1)")
-    parser.add_argument("--jobs", type=int, default=2, metavar="J", help="processes (default 2)")
+    parser.add_argument("--seeds", type=count, metavar="N", help="live so many seeds")
+    parser.add_argument("--first", type=count, default=1, metavar="K", help="the first of them (default 1)")
+    parser.add_argument("--jobs", type=whole(1, 4096), default=2, metavar="J", help="processes (default 2)")
     parser.add_argument("--ledger", action="store_true", help=f"write the seeds down in {LEDGER.parent}")
     parser.add_argument(
         "--resume", action="store_true", help="go on where the ledger ends for this code; implies --ledger"

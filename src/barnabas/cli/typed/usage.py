@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from barnabas.cli.typed.nearest import meant
 
-__all__ = ["Parser", "with_flags_last"]
+__all__ = ["Parser", "any_text", "with_flags_last"]
 
 _WITH_VALUE = (
     "--bootstrap-server",
@@ -23,6 +23,11 @@ _WITH_VALUE = (
 )
 _ALONE = ("--json",)
 """The flags of every command that talks to a cluster: they may also stand before the noun or the verb."""
+
+
+def any_text(text: str) -> str:
+    """`type=any_text`: a flag or word that has a meaning when it is empty, too."""
+    return text
 
 
 def with_flags_last(arguments: Sequence[str], before: int) -> list[str]:
@@ -88,6 +93,16 @@ class Parser(argparse.ArgumentParser):
         self._left_over = bool(left)
         return found, left
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """Read what was typed for one flag or word as argparse does, and refuse empty text.
+
+        A shell makes that of a variable that is not set (`-g "$GROUP"`); the command would run without the flag.
+        """
+        verb = isinstance(action, argparse._SubParsersAction)
+        if "" in arg_strings and not verb and action.type is not any_text:
+            raise argparse.ArgumentError(action, "is empty\ngive it a value, or leave it out")
+        return super()._get_values(action, arg_strings)
+
     def error(self, message: str) -> NoReturn:
         """`error: ...` and `next: ...` on standard error, exit code 2."""
         sys.stdout.flush()
@@ -114,7 +129,8 @@ class Parser(argparse.ArgumentParser):
         missing = message.removeprefix("the following arguments are required: ")
         if missing != message:
             return f"`{self.prog}` needs {missing}", help_
-        return f"{self.prog}: {message}", help_
+        reason, _, advice = message.partition("\n")
+        return f"{self.prog}: {reason}", advice or help_
 
     def _typed(self) -> Parser:
         """The parser of the noun, verb or job that was typed: the innermost that left something over."""
