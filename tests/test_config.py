@@ -19,8 +19,9 @@ from barnabas.config import (
 )
 from barnabas.errors import ConfigError
 from barnabas.model import Endpoint
-from barnabas.settings import node_names
+from barnabas.settings import GROUP_SETTINGS, METRICS_SETTINGS, node_names
 from barnabas.settings.table_access import STANDARD_AUTHORIZER
+from barnabas.settings.text import advice, parse_value
 from barnabas.settings.unused import _REMOVED, instead_of, known_to_kafka
 
 ROOT = Path(__file__).parent.parent
@@ -130,6 +131,30 @@ def test_what_the_metadata_say_of_a_node_holds_but_for_what_it_cannot_have_and_e
     assert refused.keys() == invalid | {"listeners", "listener.name.clients.ssl.keystore.location"}
     assert all(name in refused[name] for name in invalid)
     assert config.with_stored({}) == (config, {})
+
+
+@pytest.mark.parametrize(
+    ("setting", "text", "step"),
+    [
+        ("num.partitions", "ten", "give a whole number from 1 to 2147483647"),
+        ("auto.create.topics.enable", "yes", "give true or false"),
+        ("process.roles", "", "give some of broker, controller, with commas"),
+        ("process.roles", "broker,broker", "name each once"),
+    ],
+)
+def test_a_refused_value_has_a_next_step_that_can_be_typed(setting: str, text: str, step: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_value(SETTINGS[setting], text)
+    assert refused.value.next_step == step
+
+
+def test_every_setting_says_what_it_takes() -> None:
+    for known in (SETTINGS, TOPIC_SETTINGS, GROUP_SETTINGS, METRICS_SETTINGS):
+        for name, row in known.items():
+            if row.kind not in ("string", "password", "list") or row.choices:
+                step = advice({name: "no such value"}, known)
+                assert step is not None and step.startswith(f"{name}: give "), name
+    assert advice({"retention.ms": "1"}, TOPIC_SETTINGS) is None
 
 
 def test_a_setting_that_we_had_once_is_taken_with_a_warning_that_says_what_became_of_it() -> None:

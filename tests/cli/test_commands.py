@@ -194,6 +194,18 @@ def test_settings_are_shown_changed_and_reset(shell: Shell) -> None:
     ]
     assert mine == ["segment.bytes"]
     assert shell("configs set topic cli-conf nonsense") == 2
+    assert shell("configs set topic cli-conf retention.ms=soon") == 1
+    assert "next: retention.ms: give a whole number from -1 to 9223372036854775807\n" in shell.err
+    assert shell("configs set topic cli-conf retenton.ms=1") == 1
+    assert "next: did you mean retention.ms?\n" in shell.err
+    assert shell("topics create cli-other --config cleanup.policy=none") == 1
+    assert "next: cleanup.policy: give some of compact, delete, with commas\n" in shell.err
+    assert shell("configs set broker-logger 1 nothing=DEBUG") == 1
+    assert "next: `barnabas configs show broker-logger 1 --all` shows every setting\n" in shell.err
+    assert shell("quotas set --user u producer_byte_rate=-1") == 1
+    assert "for example producer_byte_rate=1048576\n" in shell.err
+    assert shell("topics grow cli-conf --partitions 1") == 1
+    assert "next: `barnabas topics describe`" in shell.err
 
 
 def test_the_cluster_and_its_quorum(shell: Shell) -> None:

@@ -79,7 +79,8 @@ def run(args: argparse.Namespace) -> int:
         }
         print_document("configs.changed", content)
     else:
-        print(f"{'Could change' if args.dry_run else 'Changed'} settings of {args.kind} {args.name}.")
+        of = f"{args.kind} {args.name}" if args.name else "all brokers"
+        print(f"{'Could change' if args.dry_run else 'Changed'} settings of {of}.")
     return 0
 
 

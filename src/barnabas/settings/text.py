@@ -20,6 +20,7 @@ from barnabas.settings import (
 )
 
 __all__ = [
+    "advice",
     "config_table_markdown",
     "format_value",
     "limits_by_host",
@@ -43,17 +44,17 @@ def parse_value(row: Setting, text: str) -> Value:
         return _chosen(row, text) if row.choices else text
     if row.kind == "boolean":
         if text.lower() not in ("true", "false"):
-            raise ConfigError(f"{row.name}={text!r}: must be true or false")
+            raise ConfigError(f"{row.name}={text!r}: must be true or false", next_step="give true or false")
         return text.lower() == "true"
     if row.kind == "list":
         return _parse_list(row, text)
     try:
         number: int | float = float(text) if row.kind == "double" else int(text)
     except ValueError:
-        raise ConfigError(f"{row.name}={text!r}: must be {_WORDS[row.kind]}") from None
-    lowest, highest = _BOUNDS.get(row.kind, (-inf, inf))
-    low = lowest if row.low is None else row.low
-    high = highest if row.high is None else row.high
+        raise ConfigError(
+            f"{row.name}={text!r}: must be {_WORDS[row.kind]}", next_step=f"give {_taken(row)}"
+        ) from None
+    low, high = _bounds(row)
     if not low <= number <= high:
         nearest = high if number > high else low
         raise ConfigError(
@@ -63,17 +64,52 @@ def parse_value(row: Setting, text: str) -> Value:
     return number
 
 
+def _bounds(row: Setting) -> tuple[float, float]:
+    lowest, highest = _BOUNDS.get(row.kind, (-inf, inf))
+    return lowest if row.low is None else row.low, highest if row.high is None else row.high
+
+
+def _taken(row: Setting) -> str:
+    """Return the values that a setting may have, in words."""
+    if row.kind == "list":
+        return (
+            f"some of {', '.join(row.choices)}, with commas" if row.choices else "words with commas between"
+        )
+    if row.choices:
+        return f"one of {', '.join(row.choices)}"
+    return f"{_WORDS[row.kind]} from {_bounds(row)[0]} to {_bounds(row)[1]}"
+
+
+def advice(change: Mapping[str, str], known: Mapping[str, Setting]) -> str | None:
+    """`advice({"retention.m": "1"}, TOPIC_SETTINGS)` -> "did you mean retention.ms?", None where all fit."""
+    for name, text in change.items():
+        if name not in known:
+            if nearest := _nearest(name, known):
+                return f"did you mean {nearest}?"
+            continue
+        try:
+            parse_value(known[name], text)
+        except ConfigError as error:
+            return f"{name}: {error.next_step}"
+    return None
+
+
 def _parse_list(row: Setting, text: str) -> tuple[str, ...]:
     parts = [part.strip() for part in text.split(",")]
     items = tuple(part for part in parts if part)
     if row.may_repeat:
         if items != tuple(parts) and parts != [""]:
-            raise ConfigError(f"{row.name}={text!r} has an empty element: there is a comma too many")
+            raise ConfigError(
+                f"{row.name}={text!r} has an empty element: there is a comma too many",
+                next_step=f"give {_taken(row)}",
+            )
         items = tuple(dict.fromkeys(items)) if row.choices else items
     elif row.choices and not items:
-        raise ConfigError(f"{row.name} is empty: must be some of {', '.join(row.choices)}")
+        raise ConfigError(
+            f"{row.name} is empty: must be some of {', '.join(row.choices)}", next_step=f"give {_taken(row)}"
+        )
     elif len(set(items)) != len(items):
-        raise ConfigError(f"{row.name}={text!r} names something twice")
+        raise ConfigError(f"{row.name}={text!r} names something twice", next_step="name each once")
     return tuple(_chosen(row, item) for item in items) if row.choices else items
 
 
@@ -84,7 +120,7 @@ def _chosen(row: Setting, text: str) -> str:
     hint = _nearest(text, row.choices)
     raise ConfigError(
         f"{row.name}={text!r}: must be one of {', '.join(row.choices)}",
-        next_step=f"did you mean {hint}?" if hint else None,
+        next_step=f"did you mean {hint}?" if hint else f"give {_taken(row)}",
     )
 
 

@@ -69,9 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     describe.add_argument("--replication", action="store_true", help="how far each replica is")
     describe.add_argument("--detail", action="store_true", help="changes, what they wait for, last errors")
     watch = verbs.add_parser("watch", help="describe --detail, printed again whenever it changes")
-    watch.add_argument(
-        "--interval", type=seconds, default=1.0, metavar="SECONDS", help="between two looks (1)"
-    )
+    watch.add_argument("--interval", type=seconds, default=1.0, metavar="SECONDS", help="between looks (1)")
     watch.add_argument("--count", type=count, default=0, metavar="N", help="end after so many looks")
     history = verbs.add_parser("history", help="who changed the quorum when, what each change waited for")
     history.add_argument(
@@ -82,9 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "add-controller", help="make the controller of --command-config, which runs and follows, a voter"
     )
     remove = verbs.add_parser("remove-controller", help="make a voter an observer")
-    remove.add_argument(
-        "--controller-id", "-i", type=node_id, required=True, metavar="ID", help="its node.id"
-    )
+    remove.add_argument("--controller-id", "-i", type=node_id, required=True, metavar="ID", help="node.id")
     remove.add_argument(
         "--controller-directory-id",
         "-d",
@@ -92,9 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="its directory id (default: that of the voter with this node.id)",
     )
     reassign = verbs.add_parser("reassign", help="name the voters there shall be; without flags: progress")
-    reassign.add_argument(
-        "--target", type=node_ids, metavar="IDS", help="node ids with commas, of controllers that run"
-    )
+    reassign.add_argument("--target", type=node_ids, metavar="IDS", help="of controllers that run, as 4,5,6")
     reassign.add_argument("--cancel", action="store_true", help="stay with the voters of this moment")
     replace = verbs.add_parser("replace", help="a node's new disk, or another node, takes its vote")
     replace.add_argument("--node", type=node_id, required=True, metavar="ID", help="the voter that goes")

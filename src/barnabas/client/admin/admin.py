@@ -6,7 +6,7 @@ in `methods`.  Requests for the controllers go to any broker, which passes them 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Literal
 
@@ -78,8 +78,10 @@ _ADVICE = {
     ErrorCode.INVALID_REPLICATION_FACTOR: "ask for at most as many replicas as there are brokers",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "see what there is with `barnabas topics list`",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "use 1 to 249 letters, digits, dots, underscores and hyphens",
+    ErrorCode.INVALID_PARTITIONS: "`barnabas topics describe` shows how many a topic has; there can only be more",
     ErrorCode.TOPIC_DELETION_DISABLED: "set delete.topic.enable=true on the brokers",
 }
+_OF_SETTINGS = (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST)
 
 
 class Admin(DelegatedMethods):
@@ -140,7 +142,7 @@ class Admin(DelegatedMethods):
             CreateTopicsRequest(topics=[topic], timeout_ms=self._timeout_ms, validate_only=validate_only)
         )
         result = first_of(response.topics, f"topic {name}")
-        _check(result, f"topic {name}")
+        _check(result, f"topic {name}", lambda: _advice("topic", configs or {}, "docs/configuration.md has"))
         if not validate_only:
             self._wait_for_leaders(name)
         return CreatedTopic(name, result.topic_id, result.num_partitions, result.replication_factor)
@@ -234,8 +236,11 @@ class Admin(DelegatedMethods):
             resource_type=_kind_number(kind), resource_name=name, configs=alterations
         )
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-        what = f"settings of {kind} {name}"
-        _check(first_of(self._to_resource(kind, name, request).responses, what), what)
+        what = f"settings of {kind} {name}" if name else "settings of all brokers"
+        result = first_of(self._to_resource(kind, name, request).responses, what)
+        typed = name or '""'
+        shown = f"`barnabas configs show {kind} {typed} --all` shows"
+        _check(result, what, lambda: _advice(kind, change or {}, shown))
 
     # -- the cluster and its quorum --------------------------------------------------------------
 
@@ -321,8 +326,22 @@ class Admin(DelegatedMethods):
         self.cluster.retrying(look, patient=True)
 
 
-def _check(result: Any, what: str) -> None:
+def _check(result: Any, what: str, settings_advice: Callable[[], str] | None = None) -> None:
     if result.error_code:
         code = ErrorCode(result.error_code)
         said = getattr(result, "error_message", None)
-        raise KafkaError(code, f"{what}: {said or 'refused'}", next_step=_ADVICE.get(code))
+        of_settings = settings_advice if code in _OF_SETTINGS else None
+        next_step = of_settings() if of_settings is not None else _ADVICE.get(code)
+        raise KafkaError(code, f"{what}: {said or 'refused'}", next_step=next_step)
+
+
+def _advice(kind: Kind, change: Mapping[str, str], shown: str) -> str:
+    """Return what to give in place of settings that were refused, or where to look for it."""
+    from barnabas.settings.resources import GROUP_SETTINGS, METRICS_SETTINGS
+    from barnabas.settings.setting import SETTINGS
+    from barnabas.settings.text import advice
+    from barnabas.settings.topics import TOPIC_SETTINGS
+
+    known = {"topic": TOPIC_SETTINGS, "broker": SETTINGS, "group": GROUP_SETTINGS}
+    known["client-metrics"] = METRICS_SETTINGS
+    return advice(change, known.get(kind, {})) or f"{shown} every setting"

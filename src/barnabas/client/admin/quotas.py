@@ -68,6 +68,10 @@ def alter_quotas(
     def attempt() -> None:
         for row in cluster.any().request(request).entries:
             if row.error_code:
-                raise KafkaError(ErrorCode(row.error_code), row.error_message or "the quotas were refused")
+                raise KafkaError(
+                    ErrorCode(row.error_code),
+                    row.error_message or "the quotas were refused",
+                    next_step="write a quota with a number above 0, for example producer_byte_rate=1048576",
+                )
 
     cluster.retrying(attempt)
