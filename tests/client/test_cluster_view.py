@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from tests.client.fake_broker import CLOSE, FakeBroker
 
+from barnabas.client.aio import AsyncConnection
+from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.blocking import ConnectionFailed
 from barnabas.client.cluster import Cluster
 from barnabas.client.metadata import parse_bootstrap
 from barnabas.client.offsets import list_offsets
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
-from barnabas.wire.schemas.cluster import MetadataRequest
+from barnabas.wire.schemas.cluster import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
 from barnabas.wire.schemas.offsets import ListOffsetsRequest
 
 
@@ -143,3 +146,50 @@ def test_what_no_repetition_mends_is_raised_at_once() -> None:
         with pytest.raises(KafkaError):
             view.retrying(refuse)
         assert watch.sleeps == []
+
+
+def exchanged(other: FakeBroker) -> None:
+    """Have the cluster tell of broker 2 where broker 3 listens, until a client that means 2 is refused."""
+    other.node = 2
+
+    def versions(request: ApiVersionsRequest) -> ApiVersionsResponse | None:
+        meant = (request.cluster_id, request.node_id)
+        if meant in ((None, -1), ("fake", 3)):
+            return None
+        assert meant == ("fake", 2)
+        other.node = 3
+        return ApiVersionsResponse(error_code=int(ErrorCode.REBOOTSTRAP_REQUIRED))
+
+    other.on(ApiVersionsRequest, versions)
+
+
+def test_an_address_that_was_given_to_another_broker_makes_the_client_bootstrap_again() -> None:
+    """KIP-1242: what it knows of the brokers is forgotten, and the bootstrap addresses are asked."""
+    brokers: list[FakeBroker] = []
+    with FakeBroker(cluster=brokers, t=1) as entry, FakeBroker(node=2, cluster=brokers) as other:
+        exchanged(other)
+        view, watch = cluster(entry)
+        assert [broker.id for broker in view.brokers()] == [1, 2]
+        found = view.retrying(lambda: view.connection(max(broker.id for broker in view.brokers())))
+        assert found.address == other.address and watch.sleeps
+        assert [broker.id for broker in view.brokers()] == [1, 3]
+        view.close()
+
+
+def test_the_asyncio_client_bootstraps_again_too() -> None:
+    brokers: list[FakeBroker] = []
+
+    async def talk(bootstrap: str) -> tuple[str, list[int]]:
+        async with AsyncCluster(bootstrap) as view:
+
+            async def attempt() -> AsyncConnection:
+                if not view.metadata.brokers:
+                    await view.refresh([])
+                return await view.connection(max(view.metadata.brokers))
+
+            found = await view.retrying(attempt)
+            return found.address, sorted(view.metadata.brokers)
+
+    with FakeBroker(cluster=brokers, t=1) as entry, FakeBroker(node=2, cluster=brokers) as other:
+        exchanged(other)
+        assert asyncio.run(talk(entry.address)) == (other.address, [1, 3])

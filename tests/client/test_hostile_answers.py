@@ -15,7 +15,7 @@ from barnabas.wire.schemas.groups import FindCoordinatorResponse, OffsetFetchRes
 from barnabas.wire.schemas.quorum import DescribeQuorumResponse, DescribeQuorumResponseTopicData
 
 
-@pytest.mark.parametrize("code", [134, 32767, -2])
+@pytest.mark.parametrize("code", [137, 32767, -2])
 def test_an_error_code_of_a_later_release_is_an_error_of_the_server(code: int) -> None:
     assert ErrorCode(code) is ErrorCode.UNKNOWN_SERVER_ERROR
     assert not ErrorCode(code).retriable and not ErrorCode(code).definite

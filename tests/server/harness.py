@@ -120,7 +120,7 @@ class World:
         self.connections = Connections(config, self.runtime.metrics)
         anyone = (Operation.ANY, ResourceType.CLUSTER)
         rows = [
-            Row(18, 0, 4, "B", ClusterApi.api_versions, *anyone),
+            Row(18, 0, 5, "B", ClusterApi.api_versions, *anyone),
             Row(0, 3, 12, "B", BrokerDouble.produce, *anyone),
             Row(1, 4, 12, "B", BrokerDouble.fetch, *anyone, waits=True),
             Row(12, 0, 4, "B", BrokerDouble.heartbeat, *anyone),

@@ -289,7 +289,7 @@ def test_apiversions_of_an_unknown_version_is_told_what_is_known(play: Play) -> 
         number, body = await client.answer()
         answer = decoded(18, 0, body)
         assert (number, answer.error_code) == (4, ErrorCode.UNSUPPORTED_VERSION)
-        assert [(key.api_key, key.min_version, key.max_version) for key in answer.api_keys] == [(18, 0, 4)]
+        assert [(key.api_key, key.min_version, key.max_version) for key in answer.api_keys] == [(18, 0, 5)]
         client.send(ApiVersionsRequest(), 0, 5)
         assert (await client.answer())[0] == 5
 
@@ -302,11 +302,40 @@ def test_only_what_is_served_is_advertised_and_produce_from_0_on(play: Play) -> 
         client.send(ApiVersionsRequest(client_software_name="a", client_software_version="1.0"), 3)
         answer = decoded(18, 3, (await client.answer())[1])
         shown = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
-        assert shown == {18: (0, 4), 0: (0, 12), 1: (4, 12), 12: (0, 4), 3: (0, 12)}
+        assert shown == {18: (0, 5), 0: (0, 12), 1: (4, 12), 12: (0, 4), 3: (0, 12)}
         assert all(feature.min_version > 0 for feature in answer.supported_features)
         client.send(ApiVersionsRequest(client_software_name="a b", client_software_version=""), 3)
         answer = decoded(18, 3, (await client.answer())[1])
         assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "node", "code"),
+    [
+        (None, -1, ErrorCode.NONE),
+        ("cluster", 1, ErrorCode.NONE),
+        ("cluster", 2, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("another", 1, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("cluster", -1, ErrorCode.INVALID_REQUEST),
+        (None, 1, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_client_that_means_another_node_or_cluster_is_told_to_bootstrap_again(
+    play: Play, cluster_id: str | None, node: int, code: ErrorCode
+) -> None:
+    """KIP-1242: an address that was given to another node is no reason to believe what this one says."""
+
+    async def scenario(world: World) -> None:
+        client = await world.client()
+        asked = ApiVersionsRequest(
+            client_software_name="a", client_software_version="1", cluster_id=cluster_id, node_id=node
+        )
+        client.send(asked, 5)
+        answer = decoded(18, 5, (await client.answer())[1])
+        assert answer.error_code == code
+        assert bool(answer.api_keys) == (code is ErrorCode.NONE)
 
     play(scenario)
 

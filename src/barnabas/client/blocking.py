@@ -17,6 +17,7 @@ from barnabas.client.connection import (
     DEFAULT_MAX_FRAME,
     Connection,
     ConnectionFailed,
+    Meant,
     RequestTimedOut,
     Response,
     Sent,
@@ -47,7 +48,8 @@ class BlockingConnection:
     Connects and negotiates versions at construction.  `timeout` (seconds) bounds each request,
     `connect_timeout` the connecting with its negotiation and login.  Raises ConnectionFailed, and
     AuthenticationFailed where `security` asks for TLS or a login.  `is_out` is asked again and again while the
-    broker is silent; once it says yes, the connection is closed (RequestTimedOut).
+    broker is silent; once it says yes, the connection is closed (RequestTimedOut).  KafkaError
+    REBOOTSTRAP_REQUIRED if another node than the one `meant` listens there.
     """
 
     __slots__ = (
@@ -78,12 +80,13 @@ class BlockingConnection:
         max_frame: int = DEFAULT_MAX_FRAME,
         security: Security = PLAINTEXT,
         is_out: IsOut | None = None,
+        meant: Meant | None = None,
     ) -> None:
         self.host = host
         self.port = port
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.timeout = timeout
-        self._core = Connection(client_id, max_frame)
+        self._core = Connection(client_id, max_frame, meant=meant)
         self._answers: dict[int, Response] = {}
         self._forgotten: set[int] = set()
         self._buffers: FrameBuffers | None = None

@@ -262,15 +262,21 @@ class Cluster:
         return self.connection(found.id)
 
     def _dial(self, host: str, port: int, limit: float = CONNECT_S) -> BlockingConnection:
-        return BlockingConnection(
-            host,
-            port,
-            client_id=self.client_id,
-            timeout=self.timeout,
-            connect_timeout=min(limit, self.timeout),
-            security=self.security,
-            is_out=self.is_out,
-        )
+        try:
+            return BlockingConnection(
+                host,
+                port,
+                client_id=self.client_id,
+                timeout=self.timeout,
+                connect_timeout=min(limit, self.timeout),
+                security=self.security,
+                is_out=self.is_out,
+                meant=self.metadata.meant(host, port),
+            )
+        except KafkaError as error:
+            if error.code is ErrorCode.REBOOTSTRAP_REQUIRED:
+                self.metadata.rebootstrap()
+            raise
 
     # -- asking again ----------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError, WireError
+from barnabas.model import NO_NODE, NodeId
 from barnabas.ports import Buffer
 from barnabas.version import __version__
 from barnabas.wire.codec.message import Message, decode
@@ -32,6 +33,7 @@ __all__ = [
     "Connection",
     "ConnectionFailed",
     "ConnectionStatistics",
+    "Meant",
     "Reader",
     "RequestTimedOut",
     "Response",
@@ -100,6 +102,13 @@ class ConnectionStatistics(NamedTuple):
     waiting: int
 
 
+class Meant(NamedTuple):
+    """Whom a client means to talk to at an address: a node of a cluster (KIP-1242)."""
+
+    cluster_id: str
+    node: NodeId
+
+
 class Connection:
     """`Connection(client_id="me").send(request)` -> Sent: the sans-I/O core of one connection.
 
@@ -110,6 +119,7 @@ class Connection:
         "_asked",
         "_bytes_in",
         "_expected",
+        "_meant",
         "_requests",
         "client_id",
         "finalized",
@@ -120,10 +130,15 @@ class Connection:
     )
 
     def __init__(
-        self, client_id: str = "barnabas", max_frame: int = DEFAULT_MAX_FRAME, memory: FrameMemory = HEAP
+        self,
+        client_id: str = "barnabas",
+        max_frame: int = DEFAULT_MAX_FRAME,
+        memory: FrameMemory = HEAP,
+        meant: Meant | None = None,
     ) -> None:
-        """`memory` is where large answers are received."""
+        """`memory` is where large answers are received; a broker that is not the one `meant` says so."""
         self.client_id = client_id
+        self._meant = meant
         self.max_frame = max_frame
         self.versions: dict[int, tuple[int, int]] | None = None
         """API key -> (lowest, highest) version the broker serves; None before the negotiation is over."""
@@ -164,11 +179,23 @@ class Connection:
                 self.versions = served
                 self.finalized = {f.name: f.max_version_level for f in response.finalized_features}
                 return None
+            if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self._meant is not None:
+                raise KafkaError(
+                    ErrorCode.REBOOTSTRAP_REQUIRED,
+                    f"another node than {self._meant.node} of cluster {self._meant.cluster_id} listens there",
+                    next_step="see with `barnabas cluster cluster-id` whether the bootstrap addresses are right",
+                )
             if response.error_code != ErrorCode.UNSUPPORTED_VERSION or self._asked == 0:
                 raise KafkaError(ErrorCode(response.error_code), "the broker refused to say what it serves")
             asked = max(min(served.get(API_VERSIONS, (0, 0))[1], self._asked - 1), 0)
         self._asked = asked
-        request = ApiVersionsRequest(client_software_name="barnabas", client_software_version=__version__)
+        cluster_id, node = (None, NO_NODE) if self._meant is None else self._meant
+        request = ApiVersionsRequest(
+            client_software_name="barnabas",
+            client_software_version=__version__,
+            cluster_id=cluster_id,
+            node_id=node,
+        )
         return self.send(request, asked)
 
     def version_of(self, request: type[Message] | Message) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from barnabas.client.connection import ConnectionFailed
+from barnabas.client.connection import ConnectionFailed, Meant
 from barnabas.client.security.rights import granting
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
 from barnabas.model import NO_NODE, ZERO_UUID, Epoch, NodeId, TopicId, TopicPartition, Uuid
@@ -206,6 +206,18 @@ class Metadata:
         """Return addresses to dial for any broker: known ones, then the bootstrap addresses, those out last."""
         known = [(b.host, b.port) for b in self.brokers.values()]
         return sorted(dict.fromkeys([*known, *self.bootstrap]), key=self._out.__contains__)
+
+    def meant(self, host: str, port: int) -> Meant | None:
+        """Return the broker that was told to listen at an address; None where none was, or several."""
+        here = [broker.id for broker in self.brokers.values() if (broker.host, broker.port) == (host, port)]
+        return Meant(self.cluster_id, here[0]) if self.cluster_id and len(here) == 1 else None
+
+    def rebootstrap(self) -> None:
+        """Forget everything but the bootstrap addresses: another node than the one meant answered (KIP-1242)."""
+        self.cluster_id = ""
+        self.controller = NO_NODE
+        for known in (self.brokers, self._topics, self._taken_at, self._nodes, self._out):
+            known.clear()
 
     def meet(self, broker: Broker) -> None:
         """Keep a broker that another answer than that of Metadata names, a coordinator."""

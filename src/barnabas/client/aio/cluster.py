@@ -176,12 +176,17 @@ class AsyncCluster:
                         connect_timeout=min(limit, self.timeout),
                         security=self.security,
                         is_out=is_out,
+                        meant=self.metadata.meant(*address),
                     )
                 )
                 try:
                     if not await unless_out(dialled, is_out):
                         raise counted_out("{}:{}".format(*address))
                     connection = self._connections[address] = await dialled
+                except KafkaError as error:
+                    if error.code is ErrorCode.REBOOTSTRAP_REQUIRED:
+                        self.metadata.rebootstrap()
+                    raise
                 finally:
                     dialled.cancel()
             return connection

@@ -18,6 +18,7 @@ from barnabas.client.connection import (
     DEFAULT_MAX_FRAME,
     Connection,
     ConnectionFailed,
+    Meant,
     Reader,
     RequestTimedOut,
     Response,
@@ -50,12 +51,13 @@ class AsyncConnection(asyncio.BufferedProtocol):
         memory: FrameMemory = HEAP,
         security: Security = PLAINTEXT,
         is_out: IsOut | None = None,
+        meant: Meant | None = None,
     ) -> None:
         self.address = address
         self.timeout = timeout
         self._is_out = is_out
         self._made = forks()
-        self._core = Connection(client_id, max_frame, memory)
+        self._core = Connection(client_id, max_frame, memory, meant)
         self._transport: asyncio.Transport | None = None
         self._answers: dict[int, Callable[[Response | BarnabasError], None]] = {}
         """By correlation id: who waits for the answer."""
@@ -90,12 +92,13 @@ class AsyncConnection(asyncio.BufferedProtocol):
         memory: FrameMemory = HEAP,
         security: Security = PLAINTEXT,
         is_out: IsOut | None = None,
+        meant: Meant | None = None,
     ) -> AsyncConnection:
         """`await AsyncConnection.connect("127.0.0.1", 9092)`: connect and agree on versions.
 
-        `memory` is where large answers are received, whose records last as long as it says.  `is_out` is asked
-        again and again while a request has no answer; once it says yes, the connection is closed.  Raises
-        ConnectionFailed, and AuthenticationFailed where `security` asks for TLS or a login.
+        `memory` receives large answers, whose records last as long as it says.  `is_out` is asked while a request
+        has no answer; once it says yes, the connection is closed.  Raises ConnectionFailed, AuthenticationFailed
+        from TLS or a login, and KafkaError REBOOTSTRAP_REQUIRED if another node than the one `meant` answers.
         """
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         loop = asyncio.get_running_loop()
@@ -111,6 +114,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
                         memory=memory,
                         security=security,
                         is_out=is_out,
+                        meant=meant,
                     ),
                     host,
                     port,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from barnabas.broker.ports import Authorizer, cluster_operations
 from barnabas.errors import ErrorCode
+from barnabas.model import NO_NODE
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.net.addresses import Addresses
 from barnabas.server.net.context import RequestContext
@@ -57,11 +58,10 @@ class ClusterApi:
         that no codec is known (KAFKA-18659); features whose least level is 0 are left out below version 4,
         because older clients cannot read them (KAFKA-17492).
         """
+        if refused := self._misled(context, request):
+            return ApiVersionsResponse(error_code=int(refused))
         if context.version >= 3:
-            name, version = request.client_software_name, request.client_software_version
-            if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(version):
-                return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST))
-            context.client.software = f"{name} {version}"
+            context.client.software = f"{request.client_software_name} {request.client_software_version}"
         hidden = self._not_advertised()
         keys = [
             ApiVersion(api_key=row.key, min_version=0 if row.key == PRODUCE else low, max_version=high)
@@ -75,6 +75,27 @@ class ClusterApi:
             supported_features=supported,
             finalized_features_epoch=epoch,
             finalized_features=finalized,
+        )
+
+    def _misled(self, context: RequestContext, request: ApiVersionsRequest) -> ErrorCode:
+        """Return the error of a client that does not say who it is, or that means another node (KIP-1242).
+
+        Both the id of the cluster and of the node are given, or neither.  Controllers, as Apache Kafka's, do not
+        compare them.
+        """
+        if context.version >= 3:
+            said = request.client_software_name, request.client_software_version
+            if not all(map(_SOFTWARE.fullmatch, said)):
+                return ErrorCode.INVALID_REQUEST
+        if (request.cluster_id is None) != (request.node_id == NO_NODE):
+            return ErrorCode.INVALID_REQUEST
+        if request.cluster_id is None or context.client.kind == "C":
+            return ErrorCode.NONE
+        here = self._quorum.image.cluster_id, self._addresses.node_id
+        return (
+            ErrorCode.NONE
+            if (request.cluster_id, request.node_id) == here
+            else ErrorCode.REBOOTSTRAP_REQUIRED
         )
 
     def _served(self, context: RequestContext) -> Iterator[tuple[Row, int, int]]:

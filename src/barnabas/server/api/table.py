@@ -55,7 +55,7 @@ TABLE: tuple[Row, ...] = all_guarded((
     Row(21, 0, 2,  "B",  DataApi.delete_records,          _DELETE,      _TOPIC),
     Row(23, 2, 4,  "B",  DataApi.epoch_ends,              _DESCRIBE,    _TOPIC),
     # who and where
-    Row(18, 0, 4,  "BC", ClusterApi.api_versions,         _ANY,         _CLUSTER),
+    Row(18, 0, 5,  "BC", ClusterApi.api_versions,         _ANY,         _CLUSTER),
     Row(3,  0, 13, "B",  MetadataApi.metadata,            _DESCRIBE,    _TOPIC),
     Row(60, 0, 2,  "BC", ClusterApi.describe_cluster,     _DESCRIBE,    _CLUSTER),
     Row(10, 0, 6,  "B",  GroupApi.find_coordinator,       _DESCRIBE,    _GROUP),

@@ -35,10 +35,10 @@ class RegisteredEndpoint(Protocol):
 class Addresses:
     """The addresses of all nodes, as the clients of one of them are told."""
 
-    __slots__ = ("_image", "_node_id")
+    __slots__ = ("_image", "node_id")
 
     def __init__(self, node_id: NodeId, image: MetadataImage) -> None:
-        self._node_id = node_id
+        self.node_id = node_id
         self._image = image
 
     def of(
@@ -47,7 +47,7 @@ class Addresses:
         """Host and port of node `node_id` for the client of `context`; ("", -1): it has no such listener."""
         client = context.client
         found = next(((e.host, e.port) for e in endpoints if e.listener == client.listener), ("", -1))
-        if node_id != self._node_id or client.advertised:
+        if node_id != self.node_id or client.advertised:
             return found
         alone = len(self._image.controllers if client.kind == "C" else self._image.brokers) <= 1
         if alone or found[1] < 0 or (_only_here(found[0]) and not _only_here(client.local_host)):
