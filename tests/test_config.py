@@ -282,6 +282,40 @@ def test_the_page_of_settings_is_up_to_date() -> None:
     assert (ROOT / "docs" / "configuration.md").read_text() == config_table_markdown()
 
 
+SEEN_HERE_ONLY = {
+    "controller.listener.names",
+    "group.initial.rebalance.delay.ms",
+    "listener.security.protocol.map",
+    "listeners",
+    "log.dir",
+    "log.flush.interval.messages",
+    "max.connection.creation.rate",
+    "max.connections",
+    "max.connections.per.ip",
+    "max.decompressed.message.bytes",
+    "node.id",
+    "process.roles",
+    "queued.max.request.bytes",
+    "sasl.enabled.mechanisms",
+    "sasl.mechanism.controller.protocol",
+    "sasl.mechanism.inter.broker.protocol",
+    "sasl.server.max.receive.size",
+    "security.inter.broker.protocol",
+    "socket.listen.backlog.size",
+    "socket.receive.buffer.bytes",
+    "socket.send.buffer.bytes",
+    "ssl.keystore.type",
+    "ssl.truststore.type",
+}
+"""Settings whose default is ours: what this node allows, opens or waits for, which no other broker counts on."""
+
+
+def test_what_another_broker_counts_on_has_kafkas_default() -> None:
+    """In a cluster with brokers of Apache Kafka, a topic's count or a session must be what they expect."""
+    ours = {row.name for row in SETTINGS.values() if row.ours != row.kafka}
+    assert {name for name in ours if not name.startswith("barnabas.")} == SEEN_HERE_ONLY
+
+
 def test_every_default_lies_within_its_own_bounds() -> None:
     for row in (*SETTINGS.values(), *TOPIC_SETTINGS.values()):
         if isinstance(row.ours, int) and not isinstance(row.ours, bool):

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from tests.broker.internal_partition import InternalPartition
 
-from barnabas.broker.groups.coordinator import Groups, java_hash
+from barnabas.broker.groups.coordinator import Groups
 from barnabas.broker.groups.group import GroupState
+from barnabas.broker.groups.placement import NO_PARTITION, java_hash
 from barnabas.broker.purgatory import Waiting
 from barnabas.config import Config
 from barnabas.errors import ErrorCode
@@ -227,6 +228,29 @@ def test_groups_are_placed_by_javas_hash_of_their_name() -> None:
     assert java_hash("polygenelubricants") == 0  # hashes to the smallest int, whose absolute value is no int
     assert java_hash("\u00fc\u20ac\U0001f600") == 17318035
     assert java_hash("consumer-groups-are-fun") == 1226693188
+
+
+def test_the_topic_alone_says_how_many_partitions_there_are(world: World) -> None:
+    topics = world.broker.image.topics_by_name
+    for count in (1, 8, 50):
+        topics[OFFSETS_TOPIC].partitions = dict.fromkeys(range(count))
+        assert world.groups.partition_for("group") == 98629247 % count
+    del topics[OFFSETS_TOPIC]
+    assert world.groups.partition_for("group") == NO_PARTITION
+    assert world.groups.coordinated("group") is ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("count", [0, 50])
+def test_groups_are_forgotten_with_their_topic(world: World, count: int) -> None:
+    """Also where it was made anew before this node let its partitions go, with another count."""
+    member = world.stable(1)[0]
+    world.commit(5, member, 1)
+    assert world.position() == 5
+    topics = world.broker.image.topics_by_name
+    topics[OFFSETS_TOPIC].partitions = dict.fromkeys(range(count))
+    world.broker.lead(world.partition, False, 1)
+    assert not world.groups.groups
+    assert not world.groups.offsets.committed
 
 
 def test_a_new_member_is_first_told_its_id(world: World) -> None:

@@ -16,13 +16,14 @@ from tests.broker.txn_cases import LAST_EPOCH, Sequence, sequences
 from tests.broker.txn_held_cases import sequences as held_sequences
 
 from barnabas.broker.groups.consumer.patterns import compiled_pattern, work_to_match
+from barnabas.broker.groups.placement import NO_PARTITION
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.transactions.answering import TransactionRequests
 from barnabas.broker.transactions.describing import MOST_WORK
 from barnabas.errors import ErrorCode
 from barnabas.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from barnabas.wire.codec.message import Message
-from barnabas.wire.schemas.transactions import ListTransactionsRequest
+from barnabas.wire.schemas.transactions import AddOffsetsToTxnRequest, ListTransactionsRequest
 
 HELD = json.loads((Path(__file__).parent / "txn_held_answers.json").read_text())
 """What was answered while markers could not be written; see `txn_held_cases`."""
@@ -133,3 +134,15 @@ def test_every_answer_while_an_end_is_under_way_is_that_of_apache_kafka() -> Non
         found = Sequence(name, requests.ask, lambda id_: None, requests.use_up).run(steps)
         for step, theirs, ours in zip(steps, HELD[name], found, strict=True):
             assert ours == theirs, (name, step)
+
+
+def test_offsets_join_no_transaction_before_it_is_known_where_they_will_be() -> None:
+    """Another broker may make their topic, with another count of partitions than this node would."""
+    asked = Requests()
+    asked.requests = TransactionRequests(asked.world.transactions, lambda group: NO_PARTITION)
+    producer_id, epoch = asked.world.init()
+    request = AddOffsetsToTxnRequest(
+        transactional_id="t", producer_id=producer_id, producer_epoch=epoch, group_id="g"
+    )
+    assert asked.ask(request, 3).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert asked.world.state() == "Empty"

@@ -382,10 +382,9 @@ _s("group.consumer.regex.refresh.interval.ms", "int", 600000,
    "How often topics are looked up anew for patterns that members subscribe to; also when topics are made.",
    low=10000, high=MAX_INT)
 _s("offsets.topic.num.partitions", "int", 50,
-   "Partitions of `__consumer_offsets`.",
-   low=1, high=MAX_INT, ours=8,
-   why="a small node opens few logs faster than 50; to be chosen before the "
-       "first group, as in Kafka")
+   "Partitions of `__consumer_offsets` when this node has it made, for the first group; afterwards its count "
+   "stays.",
+   low=1, high=MAX_INT)
 _s("offsets.topic.replication.factor", "short", 3,
    "Replicas of `__consumer_offsets`. When it is not set: as many as there are brokers when the topic is "
    "made, at most 3, so that a node alone needs no setting.", low=1, high=32767)
@@ -402,10 +401,9 @@ _s("offsets.commit.timeout.ms", "int", 5000,
 
 _s = section("Transactions")
 _s("transaction.state.log.num.partitions", "int", 50,
-   "Partitions of `__transaction_state`.",
-   low=1, high=MAX_INT, ours=8,
-   why="as for `offsets.topic.num.partitions`; to be chosen before the first transactional producer, as in "
-       "Kafka")
+   "Partitions of `__transaction_state` when this node has it made, for the first transactional producer; "
+   "afterwards its count stays.",
+   low=1, high=MAX_INT)
 _s("transaction.state.log.replication.factor", "short", 3,
    "Replicas of `__transaction_state`. When it is not set: as many as there are brokers when the topic is "
    "made, at most 3, so that a node alone needs no setting.", low=1, high=32767)

@@ -31,6 +31,12 @@ __all__ = ["Cluster", "free_ports"]
 
 _PORTS = (10_000, 32_000)
 """Below those that the system gives to dialling sockets, which could take one between two starts."""
+_QUICK = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "8",
+    "transaction.state.log.num.partitions": "8",
+}
+"""Settings of a node with little to do, whose first group and first transaction should wait for nothing."""
 
 
 class Cluster:
@@ -264,7 +270,7 @@ class Cluster:
         settings = {
             "node.id": str(node.number),
             "log.dirs": node.data,
-            "group.initial.rebalance.delay.ms": "0",
+            **_QUICK,
             **self._given,
             "listeners": ",".join(node.listeners or self._listeners),  # (once it ran: the ports that it had)
         }
@@ -342,7 +348,7 @@ class _Layout:
             "offsets.topic.replication.factor": copies,
             "transaction.state.log.replication.factor": copies,
             "transaction.state.log.min.isr": enough,
-            "group.initial.rebalance.delay.ms": "0",
+            **_QUICK,
             **self._settings,
             "listeners": ",".join(listeners),
         }

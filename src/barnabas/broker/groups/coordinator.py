@@ -24,7 +24,7 @@ from barnabas.broker.groups.group import ClassicGroup, Parked
 from barnabas.broker.groups.loading import Loading
 from barnabas.broker.groups.membership import Membership
 from barnabas.broker.groups.offsets import CommitWaiting, GroupOffsets, commit_answer
-from barnabas.broker.groups.placement import COORDINATOR_ERRORS, java_hash, tell
+from barnabas.broker.groups.placement import partition_of, tell
 from barnabas.broker.groups.rebalance import GroupLimits, refused_join
 from barnabas.broker.groups.records import read_group, read_offset, too_long
 from barnabas.broker.groups.timers import Timer, Timers
@@ -78,7 +78,7 @@ from barnabas.wire.schemas.groups import (
     SyncGroupResponse,
 )
 
-__all__ = ["COORDINATOR_ERRORS", "Groups", "java_hash"]
+__all__ = ["Groups"]
 
 CHECKED_PER_STEP = 100
 """Groups that are looked at in one step of the walk over what is too old."""
@@ -104,7 +104,6 @@ class Groups:
         """`append` puts a batch of records into a partition that `broker` leads."""
         self.broker = broker
         self._append = append
-        self.partitions = config.int("offsets.topic.num.partitions")
         self.timeout = config.int("offsets.commit.timeout.ms") / 1000
         self.check_interval = config.int("offsets.retention.check.interval.ms") / 1000
         self.groups: dict[str, ClassicGroup] = {}
@@ -147,9 +146,8 @@ class Groups:
     # -- where a group lives ---------------------------------------------------------------------------
 
     def partition_for(self, group_id: str) -> int:
-        """The partition of __consumer_offsets that a group belongs to."""
-        topic = self.broker.image.topics_by_name.get(OFFSETS_TOPIC)
-        return java_hash(group_id) % (len(topic.partitions) if topic is not None else self.partitions)
+        """Return the partition of __consumer_offsets that a group belongs to; NO_PARTITION without the topic."""
+        return partition_of(self.broker.image, OFFSETS_TOPIC, group_id)
 
     def coordinated(self, group_id: str) -> ErrorCode | None:
         """Why this node does not answer for a group now; None when it does."""
@@ -180,13 +178,18 @@ class Groups:
             self._unload(index)
 
     def _unload(self, index: int) -> None:
-        for group_id in [group_id for group_id in self.groups if self.partition_for(group_id) == index]:
+        """Forget what belongs to no partition that is here, also where the topic is gone or was made anew."""
+        for group_id in [found for found in self.groups if not self._is_here(found)]:
             self.membership.rebalance.forget(self.groups.pop(group_id), ErrorCode.NOT_COORDINATOR)
-        for group_id in [found for found in self.consumer_groups if self.partition_for(found) == index]:
+        for group_id in [found for found in self.consumer_groups if not self._is_here(found)]:
             self.consumers.unload(group_id)
-        for group_id in [found for found in self.offsets.committed if self.partition_for(found) == index]:
+        for group_id in [found for found in self.offsets.committed if not self._is_here(found)]:
             del self.offsets.committed[group_id]
         self.offsets.pending.unload(index)
+
+    def _is_here(self, group_id: str) -> bool:
+        index = self.partition_for(group_id)
+        return index in self._led or index in self._loading
 
     # -- loading ---------------------------------------------------------------------------------------
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from barnabas.broker.groups.consumer.java_order import string_hash
+from barnabas.controller.image import MetadataImage
 from barnabas.errors import ErrorCode
 
-__all__ = ["COORDINATOR_ERRORS", "java_hash", "tell"]
+__all__ = ["COORDINATOR_ERRORS", "NO_PARTITION", "java_hash", "partition_of", "tell"]
+
+NO_PARTITION = -1
+"""Where a name belongs as long as the topic does not exist."""
 
 COORDINATOR_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -27,6 +31,15 @@ def java_hash(text: str) -> int:
     value = string_hash(text)
     signed = value - (1 << 32) if value >= 1 << 31 else value
     return 0 if signed == -(1 << 31) else abs(signed)
+
+
+def partition_of(image: MetadataImage, topic: str, name: str) -> int:
+    """Return the partition of a coordinators' topic that a name belongs to, or NO_PARTITION.
+
+    The topic alone says how many partitions it has: whoever made it may have other settings than this node.
+    """
+    found = image.topics_by_name.get(topic)
+    return java_hash(name) % len(found.partitions) if found is not None and found.partitions else NO_PARTITION
 
 
 def tell(done: Callable[[ErrorCode], None], error: ErrorCode) -> None:

@@ -47,7 +47,7 @@ class OffsetsJournal(Protocol):
     """Where groups are written."""
 
     def partition_for(self, group_id: str) -> int:
-        """The partition of __consumer_offsets that a group belongs to."""
+        """Return the partition of __consumer_offsets that a group belongs to; NO_PARTITION without the topic."""
         ...
 
     def led(self, index: int) -> Partition | None:

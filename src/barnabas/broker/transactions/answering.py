@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from barnabas.broker.groups.placement import NO_PARTITION
 from barnabas.broker.ports import Operation, RequestContext, ResourceType, allowed
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.transactions.coordinator import Transactions
@@ -246,7 +247,10 @@ class TransactionRequests:
     def add_offsets(
         self, context: RequestContext, request: AddOffsetsToTxnRequest, now: Now
     ) -> AddOffsetsToTxnResponse | AnswerWaiting:
-        """AddOffsetsToTxn: the partition with a group's offsets joins the transaction."""
+        """Let the partition with a group's offsets join the transaction (AddOffsetsToTxn).
+
+        It is answered with COORDINATOR_NOT_AVAILABLE as long as the topic of the offsets does not exist.
+        """
         transactional_id = request.transactional_id
         error = ErrorCode.NONE
         if not self._may_write(context, transactional_id):
@@ -255,10 +259,12 @@ class TransactionRequests:
             error = ErrorCode.GROUP_AUTHORIZATION_FAILED
         elif _no_id(transactional_id):
             error = ErrorCode.INVALID_REQUEST
+        elif (index := self._offsets_partition(request.group_id)) == NO_PARTITION:
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         if error:
             return AddOffsetsToTxnResponse(error_code=error)
         waiting = AnswerWaiting()
-        partition = TopicPartition(OFFSETS_TOPIC, self._offsets_partition(request.group_id))
+        partition = TopicPartition(OFFSETS_TOPIC, index)
         self._transactions.add_partitions(
             transactional_id,
             request.producer_id,

@@ -74,7 +74,6 @@ class Transactions:
         self.markers = TransactionMarkers(lambda: broker.image)
         self.log = StateLog(
             broker,
-            partitions=config.int("transaction.state.log.num.partitions"),
             timeout_s=config.int("request.timeout.ms") / 1000,
             append=append,
             on_loaded=self._loaded,

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from barnabas.broker.groups.coordinator import COORDINATOR_ERRORS, java_hash
 from barnabas.broker.groups.loading import Loading
+from barnabas.broker.groups.placement import COORDINATOR_ERRORS, partition_of
 from barnabas.broker.replicas.broker import Broker
 from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.transactions.records import read_transaction
@@ -52,15 +52,12 @@ class StateLog:
         self,
         broker: Broker,
         *,
-        partitions: int,
         timeout_s: float,
         append: Callable[..., Offset],
         on_loaded: Callable[[Owned, Now], None],
         on_lost: Callable[[Owned], None],
     ) -> None:
-        """`partitions` is how many the topic will have when it is made."""
         self._broker = broker
-        self._partitions = partitions
         self._timeout_s = timeout_s
         self._append = append
         self._on_loaded = on_loaded
@@ -77,11 +74,8 @@ class StateLog:
     # -- where an id lives --
 
     def partition_for(self, transactional_id: str) -> int:
-        """The partition of __transaction_state that an id belongs to."""
-        topic = self._broker.image.topics_by_name.get(TRANSACTIONS_TOPIC)
-        return java_hash(transactional_id) % (
-            len(topic.partitions) if topic is not None else self._partitions
-        )
+        """Return the partition of __transaction_state that an id belongs to; NO_PARTITION without the topic."""
+        return partition_of(self._broker.image, TRANSACTIONS_TOPIC, transactional_id)
 
     def owner(self, transactional_id: str) -> Owned | ErrorCode:
         """The partition that holds an id, or why this node does not answer for it now."""

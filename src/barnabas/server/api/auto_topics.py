@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
+from barnabas.errors import KafkaError
 from barnabas.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.loop.runtime import Runtime
@@ -26,6 +28,11 @@ class AutoTopics:
         asked = [self._topic(name) for name in dict.fromkeys(names)]
         request = CreateTopicsRequest(topics=asked, timeout_ms=self._runtime.config.int("request.timeout.ms"))
         await self._quorum.request(request)
+
+    async def try_to_create(self, names: Iterable[str]) -> None:
+        """Create topics as `create` does.  Where that fails, clients hear that the topic is not there."""
+        with suppress(KafkaError):
+            await self.create(names)
 
     def _topic(self, name: str) -> CreatableTopic:
         config = self._runtime.config

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.broker.purgatory import Waiting
 from barnabas.controller.image import MetadataImage
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import NO_NODE, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from barnabas.errors import ErrorCode
+from barnabas.model import NO_NODE, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from barnabas.server.api.auto_topics import AutoTopics
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.addresses import Addresses
@@ -47,6 +47,9 @@ GROUP, TRANSACTION = 0, 1
 TOPIC_OF_TYPE = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC}
 """Type of a key -> the topic whose leaders coordinate what has such keys."""
 BATCHED_FROM = 4
+LONGEST_OPENING_S = 2.0
+LOOK_AGAIN_S = 0.005
+"""Seconds between two looks at whether a coordinator serves a key by now."""
 PROTOCOL_NAMED_FROM = 5
 """First version of SyncGroup in which members must name the protocol and its type."""
 
@@ -118,9 +121,29 @@ class GroupApi:
     async def _create_then_find(
         self, context: RequestContext, request: FindCoordinatorRequest, name: str
     ) -> Message:
-        with suppress(KafkaError):  # the answer below says that there is no coordinator yet
-            await self._topics.create([name])
+        await self._topics.try_to_create([name])
+        await self._opened(request, name)
         return self._find(context, request)
+
+    async def _opened(self, request: FindCoordinatorRequest, name: str) -> None:
+        """Wait until this node serves those of the keys that it coordinates, for `LONGEST_OPENING_S` at most.
+
+        A new topic's logs are opened a few at a time.  A client that heard before that nobody coordinates its key
+        would ask again after a pause of its own, which is much longer.
+        """
+        place, me = self._place(request.key_type), self._runtime.node_id
+        clock = self._runtime.clock
+        until = clock.now().mono + LONGEST_OPENING_S
+        waiting = request.coordinator_keys or [request.key]
+        while clock.now().mono < until:
+            waiting = [key for key in waiting if not self._serves(request.key_type, key)]
+            states = [self._image.partition(name, place(key)) for key in waiting]
+            own = [state.index for state in states if state is not None and state.leader == me]
+            if not own:
+                return
+            for index in own:
+                self._groups.broker.reconciler.hasten(TopicPartition(name, index))
+            await asyncio.sleep(LOOK_AGAIN_S)
 
     def _find(self, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
         if context.version >= BATCHED_FROM:
@@ -148,8 +171,7 @@ class GroupApi:
         if name is None:
             return refused(ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {key_type} here")
         image = self._image
-        place = self._groups.partition_for if key_type == GROUP else self._transactions.partition_for
-        state = image.partition(name, place(key))
+        state = image.partition(name, self._place(key_type)(key))
         broker = image.brokers.get(state.leader) if state is not None else None
         if broker is None or broker.fenced:
             return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator is not available")
@@ -159,6 +181,9 @@ class GroupApi:
         if port < 0:
             return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator has no such listener")
         return Coordinator(key=key, node_id=broker.id, host=host, port=port)
+
+    def _place(self, key_type: int) -> Callable[[str], int]:
+        return self._groups.partition_for if key_type == GROUP else self._transactions.partition_for
 
     def _serves(self, key_type: int, key: str) -> bool:
         """Return whether this node answers for the key by now, so that clients may ask it at once."""

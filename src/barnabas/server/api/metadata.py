@@ -8,7 +8,6 @@ exists.  A request during a change of leaders is answered after it (`leader_susp
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.ports import (
@@ -21,7 +20,7 @@ from barnabas.broker.ports import (
 )
 from barnabas.controller.decisions.topic_names import is_valid
 from barnabas.controller.image import ImageDelta, MetadataImage, PartitionState, Topic
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.errors import ErrorCode
 from barnabas.model import INTERNAL_TOPICS, NO_NODE, ZERO_UUID, NodeId, TopicId
 from barnabas.security.acl import CLUSTER_NAME
 from barnabas.server.api.auto_topics import AutoTopics
@@ -234,8 +233,7 @@ class MetadataApi:
     async def _create_then_answer(
         self, context: RequestContext, request: MetadataRequest, names: list[str]
     ) -> Message:
-        with suppress(KafkaError):  # the topic is not there: the client is told so below, and asks again
-            await self._topics.create(names)
+        await self._topics.try_to_create(names)
         return self._answer(context, request, False)
 
     def _answer(

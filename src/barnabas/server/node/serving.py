@@ -125,7 +125,7 @@ class Serving:
             DataApi(broker, runtime.clock, traffic, groups.transactions.complete, self._network.throttle),
             MetadataApi(runtime, image, addresses, answers, topics, suspicion, ask, self._authorizer),
             GroupApi(runtime, groups, transactions.log, image, addresses, topics, suspicion, ask),
-            TransactionApi(broker, requests, runtime.clock),
+            TransactionApi(runtime, broker, requests, topics),
             DirectoryApi(runtime, broker),
             telemetry,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.groups.coordinator import java_hash
+from barnabas.broker.groups.placement import partition_of
 from barnabas.controller.image import MetadataImage
 from barnabas.errors import BarnabasError, ErrorCode
 from barnabas.model import NO_NODE, TRANSACTIONS_TOPIC, NodeId
@@ -66,10 +66,8 @@ class TransactionVerifier:
             self._runtime.tasks.start(self._ask_all(coordinator), f"transactions of {coordinator}")
 
     def _coordinator(self, transactional_id: str) -> NodeId:
-        topic = self._image.topic(TRANSACTIONS_TOPIC)
-        if topic is None or not topic.partitions:
-            return NO_NODE
-        state = topic.partitions.get(java_hash(transactional_id) % len(topic.partitions))
+        index = partition_of(self._image, TRANSACTIONS_TOPIC, transactional_id)
+        state = self._image.partition(TRANSACTIONS_TOPIC, index)
         return NO_NODE if state is None else state.leader
 
     async def _ask_all(self, coordinator: NodeId) -> None:
