@@ -16,7 +16,7 @@ from barnabas.security.acl import (
     ResourceType,
 )
 from barnabas.security.authorizer import StandardAuthorizer
-from barnabas.security.hosts import is_address, plain_host
+from barnabas.security.hosts import address_range, is_address, matches_host, plain_host
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
@@ -105,6 +105,67 @@ def test_the_loopback_of_ipv6_is_one_address_however_it_is_spelled(spelling: str
     assert plain_host(spelling) == "::1"
     assert is_address(spelling)
     assert not is_address("db.example.com")
+
+
+def test_a_deny_for_a_range_refuses_every_address_in_it() -> None:
+    """Taken, listed and not enforced, it would be a door that its owner believes to be shut."""
+    authorizer = with_acls(
+        acl(Operation.READ), acl(Operation.READ, host="10.0.0.0/30", deny=True), acl(Operation.WRITE, "x")
+    )
+    for host in ("10.0.0.0", "10.0.0.3", "::ffff:10.0.0.2"):
+        assert not authorizer.decide(ALICE, host, Operation.READ, TOPIC, "orders").allowed
+        assert not authorizer.decide_any(ALICE, host, Operation.READ, TOPIC).allowed
+    for host in ("10.0.0.4", "::1"):
+        assert authorizer.decide(ALICE, host, Operation.READ, TOPIC, "orders").allowed
+        assert authorizer.decide_any(ALICE, host, Operation.READ, TOPIC).allowed
+
+
+@pytest.mark.parametrize(
+    ("pattern", "inside", "outside"),
+    [
+        ("10.1.2.3/8", "10.255.255.255", "11.0.0.1"),
+        ("010.0.0.0/08", "10.0.0.1", "8.0.0.1"),
+        ("0.0.0.0/0", "255.255.255.255", "::1"),
+        ("10.0.0.1/32", "10.0.0.1", "10.0.0.0"),
+        ("2001:DB8::5/32", "2001:db8:0:0:0:0:0:9", "2001:db9::"),
+        ("[::1]/128", "0:0:0:0:0:0:0:1", "::2"),
+        ("::/0", "fe80::2%lo", "127.0.0.1"),
+        ("fe80::1%1/64", "fe80::2", "fe81::"),
+        ("::1/+5", "::1", "8000::"),
+    ],
+)
+def test_ranges_mean_what_apache_kafka_means_by_them(pattern: str, inside: str, outside: str) -> None:
+    """Asked of Kafka 4.4.0's CidrUtils, one by one."""
+    address_range(pattern)
+    assert matches_host(pattern, inside)
+    assert not matches_host(pattern, outside)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "10.0.0.0/33",
+        "10.0.0/8",
+        "10.0.0.0/255.0.0.0",
+        "10.0.0.0/",
+        "/8",
+        "2001:db8::/129",
+        "::ffff:10.0.0.0/104",
+        "fe80::1%lo/64",
+        "10.0.0.0/8/9",
+        "*/8",
+        "300.0.0.0/8",
+        "host:/8",
+        "10.0.0.0/-1",
+        "10.0.0.0/000",
+        "::1/0x5",
+        "10.0.0.0/٨",
+    ],
+)
+def test_what_apache_kafka_takes_for_no_range_is_none_and_matches_nobody(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        address_range(text)
+    assert not matches_host(text, HERE)
 
 
 def test_a_prefix_of_topics_does_not_open_groups() -> None:

@@ -104,7 +104,7 @@ OPERATIONS: dict[ResourceType, tuple[Operation, ...]] = {
 class Acl(NamedTuple):
     """One access control entry on one resource pattern.
 
-    `principal` is "TYPE:name" ("User:*": everybody), `host` an address or "*".
+    `principal` is "TYPE:name" ("User:*": everybody), `host` an address, a range ("10.0.0.0/8") or "*".
     """
 
     resource: int

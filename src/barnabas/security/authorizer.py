@@ -32,7 +32,7 @@ from barnabas.security.acl import (
     PatternType,
     Permission,
 )
-from barnabas.security.hosts import plain_host
+from barnabas.security.hosts import matches_host
 
 __all__ = ["Decision", "StandardAuthorizer"]
 
@@ -194,7 +194,7 @@ class StandardAuthorizer:
                     if (
                         entry.bits & bit
                         and (found is None or entry.denies)
-                        and (entry.host is None or entry.host == plain_host(host))
+                        and (entry.host is None or matches_host(entry.host, host))
                     ):
                         if entry.denies:
                             return Decision(False, "an ACL denies it", entry.acl)
@@ -225,13 +225,12 @@ class StandardAuthorizer:
             return first
         denied: set[tuple[int, str]] = set()
         allows: list[Acl] = []
-        host = plain_host(host)
         owners = (principal,) if principal == EVERYBODY else (principal, EVERYBODY)
         for owner in owners:
             for acl in self._owned.get((resource, owner), ()):
                 if acl.operation not in (operation, Operation.ALL):
                     continue
-                if acl.host != WILDCARD and plain_host(acl.host) != host:
+                if acl.host != WILDCARD and not matches_host(acl.host, host):
                     continue
                 if acl.permission != Permission.DENY:
                     allows.append(acl)
@@ -259,5 +258,4 @@ def _entry(acl: Acl) -> _Entry:
     bits = _ALL_BITS if acl.operation == Operation.ALL else 1 << acl.operation
     if not denies and acl.operation != Operation.ALL:
         bits |= _IMPLIES.get(acl.operation, 0)
-    host = None if acl.host == WILDCARD else plain_host(acl.host)
-    return _Entry(bits, host, denies, acl)
+    return _Entry(bits, None if acl.host == WILDCARD else acl.host, denies, acl)
