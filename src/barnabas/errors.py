@@ -266,6 +266,17 @@ class WireError(BarnabasError):
     """Bytes that are no message of the protocol: truncated, lying about a length, or foreign."""
 
 
+class UnknownMessageError(WireError):
+    """A whole message or record of a type or version that this release does not have."""
+
+
+class NewerReleaseError(BarnabasError):
+    """Metadata of a newer release: a node that passed over them would decide about a cluster that it misreads."""
+
+    def __init__(self, message: str, *, next_step: str) -> None:
+        super().__init__(message, next_step=next_step, fatal=True)
+
+
 class CorruptRecordError(BarnabasError):
     """A record batch whose bytes are not what its header says (CRC, length, magic)."""
 

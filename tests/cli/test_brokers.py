@@ -170,6 +170,17 @@ def test_a_broker_that_replicas_name_is_not_forgotten_without_a_word(type_: Oper
     type_.kafka.start(2)
 
 
+def test_a_controller_is_forgotten_once_it_votes_no_more(type_: Operator) -> None:
+    assert type_("cluster unregister-controller --id 1") == 2
+    assert "controller 1 is a voter, and registers again as long as it runs" in type_.err
+    assert "barnabas quorum remove-controller -i 1" in type_.err
+    assert type_("cluster unregister-controller --id 99") == 1
+    assert "controller 99 is not registered" in type_.err
+    assert type_("brokers drain 4 --wait") == 0, type_.err
+    assert type_("cluster unregister-controller --id 4") == 0, type_.err
+    assert type_.out == "Controller 4 is no longer registered.\n"
+
+
 def test_a_topic_shows_who_else_may_lead(type_: Operator) -> None:
     assert type_("topics describe orders") == 0
     assert "ELR  LAST-KNOWN-ELR" in type_.out

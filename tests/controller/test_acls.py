@@ -36,13 +36,13 @@ def cluster() -> Cluster:
     return Cluster(1, authorizer_class_name=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS")
 
 
-def creation(name: str, principal: str = "User:alice") -> AclCreation:
+def creation(name: str, principal: str = "User:alice", host: str = "*") -> AclCreation:
     return AclCreation(
         resource_type=2,
         resource_name=name,
         resource_pattern_type=3,
         principal=principal,
-        host="*",
+        host=host,
         operation=3,
         permission_type=3,
     )
@@ -108,3 +108,18 @@ def test_a_snapshot_has_the_acls_with_their_ids(cluster: Cluster) -> None:
     )
     assert again.acls == image.acls and again.acl_ids == image.acl_ids
     assert set(again.acls.values()) == {Acl(2, n, 3, "User:alice", "*", 3, 3) for n in ("a", "b")}
+
+
+@pytest.mark.parametrize(("level", "code"), [(31, ErrorCode.UNSUPPORTED_VERSION), (32, ErrorCode.NONE)])
+def test_a_range_of_addresses_is_taken_from_the_level_on_that_all_brokers_enforce(
+    cluster: Cluster, level: int, code: ErrorCode
+) -> None:
+    cluster.image.features["metadata.version"] = level
+    cluster.controller.image.features["metadata.version"] = level
+    assert create(cluster, creation("a", host="10.0.0.0/8")) == [code]
+    assert create(cluster, creation("b", host="10.0.0.1")) == [ErrorCode.NONE]
+
+
+@pytest.mark.parametrize("host", ["10.0.0.0/33", "", "example.com/8"])
+def test_a_host_that_can_never_be_enforced_is_refused(cluster: Cluster, host: str) -> None:
+    assert create(cluster, creation("a", host=host)) == [ErrorCode.INVALID_REQUEST]

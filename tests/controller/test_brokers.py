@@ -12,6 +12,7 @@ from tests.controller.cluster import Chance, Cluster, directory, registration
 
 from barnabas.controller.controller import Controller
 from barnabas.controller.decisions.brokers import presumed_contacts
+from barnabas.controller.feature_levels import supported
 from barnabas.controller.replay import Replay
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE, Uuid
@@ -22,7 +23,15 @@ from barnabas.wire.metadata import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
 )
-from barnabas.wire.schemas.brokers import UnregisterBrokerRequest, UnregisterBrokerResponse
+from barnabas.wire.schemas.brokers import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationRequestFeature,
+    ControllerRegistrationResponse,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+    UnregisterControllerRequest,
+    UnregisterControllerResponse,
+)
 from barnabas.wire.schemas.transactions import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 
@@ -278,6 +287,28 @@ def test_an_unregistered_broker_is_forgotten_and_leaves_all_isrs() -> None:
     assert list(cluster.image.brokers) == [2]
     assert (cluster.state().leader, cluster.state().isr) == (2, (2,))
     assert refused(cluster, UnregisterBrokerRequest(broker_id=1)) == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_a_controller_that_left_is_forgotten_from_the_level_on_that_has_a_record_for_it() -> None:
+    cluster = Cluster(1)
+    ranges = [
+        ControllerRegistrationRequestFeature(name=name, min_supported_version=low, max_supported_version=high)
+        for name, (low, high) in supported().items()
+    ]
+    cluster.answer(
+        ControllerRegistrationResponse, ControllerRegistrationRequest(controller_id=5, features=ranges)
+    )
+    assert list(cluster.image.controllers) == [5]
+    asked = UnregisterControllerRequest(controller_id=5)
+    for level, code in ((32, ErrorCode.UNSUPPORTED_VERSION), (33, 0)):
+        for image in (cluster.image, cluster.controller.image):
+            image.features["metadata.version"] = level
+        if code:
+            assert refused(cluster, asked) == code
+        else:
+            assert cluster.answer(UnregisterControllerResponse, asked).error_code == 0
+    assert not cluster.image.controllers
+    assert refused(cluster, asked) == ErrorCode.CONTROLLER_ID_NOT_REGISTERED
 
 
 def test_unfencing_is_written_before_the_elections_it_allows_and_fencing_after() -> None:

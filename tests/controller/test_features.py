@@ -10,16 +10,29 @@ from typing import Any
 import pytest
 from tests.controller.cluster import Cluster, registration
 
-from barnabas.controller.feature_levels import bootstrap_levels, release_level, supported
+from barnabas.controller.feature_levels import (
+    bootstrap_levels,
+    release_level,
+    require_known,
+    supported,
+    unknown_level,
+    unknown_to,
+)
 from barnabas.controller.image import ControllerState
 from barnabas.controller.versions import record_version
-from barnabas.errors import ConfigError, ErrorCode
+from barnabas.errors import ConfigError, ErrorCode, KafkaError, NewerReleaseError
 from barnabas.model import Uuid
 from barnabas.wire.metadata import (
     BrokerRegistrationChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
     TopicRecord,
+)
+from barnabas.wire.schemas.brokers import (
+    BrokerRegistrationRequestFeature,
+    ControllerRegistrationRequest,
+    ControllerRegistrationRequestFeature,
+    ControllerRegistrationResponse,
 )
 from barnabas.wire.schemas.configs import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 
@@ -33,21 +46,22 @@ def key(feature: str, level: int, way: int = 1) -> FeatureUpdateKey:
     return FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=way)
 
 
-def test_a_new_cluster_of_this_release_has_the_levels_of_kafka_4_3() -> None:
+def test_a_new_cluster_of_this_release_has_the_levels_of_kafka_4_4() -> None:
     assert list(bootstrap_levels().items()) == [
-        ("metadata.version", 30),
+        ("metadata.version", 33),
         ("eligible.leader.replicas.version", 1),
         ("group.version", 1),
-        ("share.version", 1),
+        ("share.version", 2),
         ("streams.version", 1),
         ("transaction.version", 2),
     ]
-    assert supported()["metadata.version"] == (7, 30)
+    assert supported()["metadata.version"] == (7, 33)
     assert supported()["kraft.version"] == (0, 1)
 
 
 @pytest.mark.parametrize(
-    ("release", "level"), [("4.3", 30), ("4.3-IV0", 30), ("30", 30), ("3.9", 21), ("4.0-IV1", 23)]
+    ("release", "level"),
+    [("4.4", 33), ("4.4-IV0", 31), ("4.3", 30), ("30", 30), ("3.9", 21), ("4.0-IV1", 23)],
 )
 def test_releases_name_levels(release: str, level: int) -> None:
     assert release_level(release) == level
@@ -80,18 +94,94 @@ def test_a_level_goes_down_when_asked_so_and_up_again() -> None:
     assert cluster.image.feature("share.version") == 1
 
 
+@pytest.mark.parametrize(
+    ("now", "wanted", "allowed"),
+    [(31, 30, True), (29, 24, True), (33, 32, False), (33, 30, False), (32, 31, False), (24, 22, False)],
+)
+def test_metadata_version_goes_down_as_far_as_no_level_changed_the_metadata(
+    now: int, wanted: int, allowed: bool
+) -> None:
+    """As Apache Kafka 4.4.0 decides, asked for a safe downgrade; it does no unsafe one."""
+    cluster = Cluster(1)
+    for image in (cluster.image, cluster.controller.image):
+        image.features["metadata.version"] = now
+    code = update(cluster, key("metadata.version", wanted, 2))
+    assert code == (ErrorCode.NONE if allowed else ErrorCode.INVALID_UPDATE_VERSION)
+    assert update(cluster, key("metadata.version", wanted, 3)) == code
+    assert cluster.image.feature("metadata.version") == (wanted if allowed else now)
+
+
+def test_a_refused_level_names_the_node_and_both_ranges() -> None:
+    cluster = Cluster(1)
+
+    def refusal(level: int) -> str | None:
+        request = UpdateFeaturesRequest(feature_updates=[key("metadata.version", level)])
+        return cluster.answer(UpdateFeaturesResponse, request, 2).error_message
+
+    assert refusal(34) == (
+        f"controller {cluster.controller.config.node_id}, which leads, supports metadata.version "
+        "7 (3.3-IV3) to 33 (4.4-IV2), not 34"
+    )
+    for image in (cluster.image, cluster.controller.image):
+        image.features["metadata.version"] = 30
+    old = [f for f in registration(2).features if f.name != "metadata.version"]
+    old.append(BrokerRegistrationRequestFeature(name="metadata.version", max_supported_version=30))
+    cluster.register(2, features=old)
+    assert refusal(33) == "broker 2 supports metadata.version 0 to 30 (4.3-IV0), not 33 (4.4-IV2)"
+
+
+def test_a_node_that_does_not_know_a_level_in_force_is_named_with_both_ranges() -> None:
+    levels = {"group.version": 1, "metadata.version": 33, "share.version": 0}
+    assert unknown_level(supported(), levels) is None
+    assert unknown_level({"metadata.version": (7, 33)}, levels) == "supports group.version 0 to 0, not 1"
+    older = {"group.version": (0, 1), "metadata.version": (7, 30)}
+    why = "supports metadata.version 7 (3.3-IV3) to 30 (4.3-IV0), not 33 (4.4-IV2)"
+    assert unknown_level(older, levels) == why
+    assert unknown_to([("metadata.version", 7, 30)], levels) == why
+    assert unknown_to([("metadata.version", 7, 33)], levels) is None
+
+
+@pytest.mark.parametrize(
+    ("levels", "reason", "step"),
+    [
+        ({"metadata.version": 34}, "7 (3.3-IV3) to 33 (4.4-IV2), not 34", "--release-version 4.4"),
+        ({"no.such.version": 1}, "supports no.such.version 0 to 0, not 1", "start a newer release"),
+        ({"metadata.version": 3}, "not 3", "raise it to 3.3-IV3"),
+    ],
+)
+def test_a_level_that_this_release_does_not_know_ends_the_node_with_a_way_out(
+    levels: dict[str, int], reason: str, step: str
+) -> None:
+    with pytest.raises(NewerReleaseError) as caught:
+        require_known(levels)
+    assert reason in caught.value.message and caught.value.fatal
+    assert step in (caught.value.next_step or "")
+
+
+def test_a_controller_that_does_not_know_a_level_in_force_is_not_registered() -> None:
+    cluster = Cluster(1)
+    features = [ControllerRegistrationRequestFeature(name="metadata.version", max_supported_version=30)]
+    with pytest.raises(KafkaError, match=r"controller 5 supports metadata\.version 0 to 30") as caught:
+        cluster.answer(
+            ControllerRegistrationResponse, ControllerRegistrationRequest(controller_id=5, features=features)
+        )
+    assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
 def test_one_refused_update_refuses_all() -> None:
     cluster = Cluster(1)
     assert update(cluster, key("share.version", 0, 2), key("no.such", 1)) == ErrorCode.INVALID_UPDATE_VERSION
-    assert cluster.image.feature("share.version") == 1
+    assert cluster.image.feature("share.version") == 2
 
 
 @pytest.mark.parametrize(
     "asked",
     [
-        key("share.version", 2),
+        key("share.version", 3),
         key("kraft.version", 1),
         key("metadata.version", 29, 2),
+        key("metadata.version", 32, 3),
+        key("metadata.version", 0, 2),
         key("metadata.version", 99),
     ],
     ids=str,
@@ -123,4 +213,4 @@ def test_a_controller_that_was_removed_does_not_hold_a_level_up_but_a_voter_does
 def test_only_trying_changes_nothing() -> None:
     cluster = Cluster(1)
     assert update(cluster, key("share.version", 0, 2), validate_only=True) == 0
-    assert cluster.image.feature("share.version") == 1
+    assert cluster.image.feature("share.version") == 2

@@ -35,6 +35,7 @@ from barnabas.wire.metadata import (
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    UnregisterControllerRecord,
     read_record,
     write_record,
 )
@@ -347,6 +348,7 @@ def test_clearing_the_elr_touches_only_partitions_that_have_one() -> None:
         ([*topic(), PartitionChangeRecord(partition_id=5, topic_id=ID)], "flights-5"),
         ([*topic(), TopicRecord(name="flights", topic_id=Uuid.of(8, 8))], "created again"),
         ([UnregisterBrokerRecord(broker_id=3, broker_epoch=1)], "broker 3 is not registered"),
+        ([UnregisterControllerRecord(controller_id=3)], "controller 3 is not registered"),
         (
             [
                 RegisterBrokerRecord(broker_id=1, broker_epoch=9),

@@ -44,6 +44,7 @@ from barnabas.raft.messages import (
 )
 from barnabas.raft.roles import Leader
 from barnabas.raft.settings import RaftConfig
+from barnabas.raft.value import altered
 from barnabas.raft.voters import VersionRange
 
 
@@ -229,6 +230,26 @@ def test_a_voter_to_be_that_does_not_support_the_version_is_refused(versions: Ve
     solo.ask(add())
     solo.answer(solo.take(ProbeRequest, 4), ProbeResponse(ErrorCode.NONE, versions))
     assert error_of(solo.reply()) is ErrorCode.INVALID_REQUEST
+
+
+def test_a_voter_to_be_that_does_not_know_a_level_of_the_metadata_is_refused() -> None:
+    """It would vote on, and lead by, metadata that it cannot read."""
+
+    def unfit(features: tuple[tuple[str, int, int], ...]) -> str | None:
+        return "does not know level 33" if any(highest < 33 for _, _, highest in features) else None
+
+    for newest in (30, 33):
+        solo = leader()
+        solo.node.core.config = altered(solo.node.core.config, unfit=unfit)
+        solo.observe(4)
+        solo.ask(add())
+        probed = ProbeResponse(ErrorCode.NONE, VersionRange(0, 1), (("metadata.version", 7, newest),))
+        solo.answer(solo.take(ProbeRequest, 4), probed)
+        assert solo.has_sent(BeginQuorumEpochRequest, 4) == (newest == 33)
+        if newest == 30:
+            response = solo.reply()
+            assert isinstance(response, ChangeResponse) and response.error is ErrorCode.INVALID_REQUEST
+            assert response.message == f"{key_of(4)} does not know level 33, at which the cluster is"
 
 
 def test_an_endpoint_that_is_somebody_else_never_enters_the_set() -> None:

@@ -146,6 +146,7 @@ _PLAIN: dict[int, dict[str, Any]] = {
     80: {"voter_id": 9, "voter_directory_id": Uuid(b"1" * 16), "listeners": []},
     81: {"voter_id": 9, "voter_directory_id": Uuid(b"1" * 16)},
     60: {"include_cluster_authorized_operations": True},
+    94: {"controller_id": 99},
 }
 
 _CASES: dict[int, Any] = {
@@ -281,7 +282,7 @@ DENIED: dict[int, ErrorCode | None] = {
     **dict.fromkeys((0, 1, 2, 3, 19, 20, 21, 23, 32, 33, 37, 44, 61, 75), TOPIC_DENIED),
     **dict.fromkeys((8, 9, 10, 11, 12, 13, 14, 15, 42, 47, 68, 69), GROUP_DENIED),
     **dict.fromkeys(
-        (22, 27, 29, 30, 31, 34, 35, 43, 45, 46, 48, 49, 50, 51, 55, 57, 64, 74, 80, 81), CLUSTER_DENIED
+        (22, 27, 29, 30, 31, 34, 35, 43, 45, 46, 48, 49, 50, 51, 55, 57, 64, 74, 80, 81, 94), CLUSTER_DENIED
     ),
     **dict.fromkeys((24, 25, 26, 28, 65), TRANSACTION_DENIED),
     **dict.fromkeys((16, 60, 66), None),

@@ -9,12 +9,16 @@ from tests.controller import kafka
 from tests.controller.cluster import CLUSTER, Chance
 
 from barnabas.config import Config
+from barnabas.controller.feature_levels import bootstrap_levels
+from barnabas.controller.feature_levels import bootstrap_records as levels_of
 from barnabas.errors import ConfigError
 from barnabas.log.storage.disk import OsDisk
 from barnabas.log.storage.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties
 from barnabas.model import Endpoint, Now, Uuid
 from barnabas.raft.entries import KraftVersionEntry, VotersEntry
-from barnabas.server.kraft.records import read_snapshot
+from barnabas.raft.voters import VoterSet
+from barnabas.server.kraft.records import bootstrap_records, read_snapshot
+from barnabas.server.kraft.recovery import metadata_log_config, open_store
 from barnabas.server.node.format import (
     FormatPlan,
     FormatResult,
@@ -22,8 +26,10 @@ from barnabas.server.node.format import (
     format_report,
     parse_initial_controllers,
 )
+from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import batches
 
+KAFKA_4_4 = Path(__file__).parents[1] / "fixtures" / "kafka-4.4.0" / "metadata"
 FIRST = "00000000000000000000-0000000000.checkpoint"
 D1 = Uuid.parse("AAAAAAAAQAAAAAAAAAABAA")
 THREE = ",".join(f"{n}@127.0.0.1:19{n}93:AAAAAAAAQAAAAAAAAAA{'BCD'[n - 1]}AA" for n in (1, 2, 3))
@@ -60,8 +66,9 @@ def stamps(snapshot: bytes) -> list[int]:
     return [header.base_timestamp for _, header in batches(snapshot)]
 
 
-def test_the_files_have_the_bytes_that_kafka_writes_at_the_same_times(tmp_path: Path) -> None:
-    plan = FormatPlan.of(controller(tmp_path), CLUSTER, initial_controllers=THREE)
+def test_the_files_have_the_bytes_that_kafka_4_3_writes_at_the_same_times(tmp_path: Path) -> None:
+    """Apache Kafka 4.4 reads them, too."""
+    plan = FormatPlan.of(controller(tmp_path), CLUSTER, initial_controllers=THREE, release="4.3")
     times = stamps(kafka.read("bootstrap.checkpoint"))
     times.append(read_snapshot(kafka.read(FIRST)).last_contained_ms)
     result = run(plan, *times, *stamps(kafka.read(FIRST)))
@@ -77,6 +84,23 @@ def test_the_files_have_the_bytes_that_kafka_writes_at_the_same_times(tmp_path: 
         "bootstrap.checkpoint",
         META_PROPERTIES,
     ]
+
+
+@pytest.mark.parametrize(
+    ("file", "voters"),
+    [("initial-controllers", (1, 2, 3)), ("no-initial-controllers", ()), ("static-voters", ())],
+)
+def test_a_directory_that_kafka_4_4_formatted_has_the_levels_that_ours_has_and_its_voters(
+    file: str, voters: tuple[int, ...]
+) -> None:
+    disk = MemoryDisk()
+    disk.put("data/meta.properties", b"")
+    disk.put(f"data/__cluster_metadata-0/{FIRST}", (KAFKA_4_4 / f"{file}.checkpoint").read_bytes())
+    assert bootstrap_records(disk, "data") == levels_of(bootstrap_levels())
+    log = metadata_log_config(1 << 20, 1 << 40)
+    store = open_store(disk, Times(1), "data", log, cluster_id=CLUSTER, static_voters=VoterSet.EMPTY)
+    assert store.log_view.voters.ids == voters
+    assert not store.image.features, "they are not in force before the log says so"
 
 
 def test_a_standalone_controller_votes_alone_under_the_id_of_its_directory(tmp_path: Path) -> None:

@@ -21,13 +21,15 @@ from tests.server.quorum_node import (
 )
 
 from barnabas.controller.controller import Controller
+from barnabas.controller.feature_levels import bootstrap_records
 from barnabas.controller.image import ImageDelta
+from barnabas.controller.versions import LATEST
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, StorageError
 from barnabas.log.storage.snapshot import list_snapshots
 from barnabas.model import METADATA_TOPIC
 from barnabas.raft.entries import Batch, KraftVersionEntry, LeaderChange, VotersEntry
 from barnabas.server.api.describe_quorum import describe_quorum
-from barnabas.server.kraft.records import decode_batch, metadata_of
+from barnabas.server.kraft.records import decode_batch, metadata_of, read_snapshot, snapshot_batches
 from barnabas.server.loop.system import SystemClock
 from barnabas.server.node.format import FormatPlan, format_directories
 from barnabas.server.replication.lifecycle import LifecycleState
@@ -136,10 +138,10 @@ def test_the_features_that_formatting_chose_are_the_ones_of_the_cluster() -> Non
         disk = formatted()
         async with running(disk) as node:
             assert node.quorum.image.features == {
-                "metadata.version": 30,
+                "metadata.version": LATEST,
                 "eligible.leader.replicas.version": 1,
                 "group.version": 1,
-                "share.version": 1,
+                "share.version": 2,
                 "streams.version": 1,
                 "transaction.version": 2,
             }
@@ -356,7 +358,7 @@ def test_whatever_step_the_power_fails_at_nothing_answered_is_lost(seed: int) ->
             disk.crash("some")
         async with running(disk, seed=9) as node:
             assert set(answered) <= set(node.quorum.image.topics_by_name)
-            assert node.quorum.image.features["metadata.version"] == 30
+            assert node.quorum.image.features["metadata.version"] == LATEST
         assert len(answered) >= 3
 
     run(story)
@@ -511,12 +513,34 @@ def test_a_snapshot_is_taken_after_enough_records_and_starts_the_next_life() -> 
     run(story)
 
 
+def test_the_first_leader_of_a_directory_that_kafka_4_4_formatted_writes_its_levels_to_the_log() -> None:
+    """The levels stand beside the first voters there.  Kept to itself, other nodes would never hear of them."""
+
+    async def story() -> None:
+        disk = formatted()
+        disk.remove(f"{DIRECTORY}/bootstrap.checkpoint")
+        path = f"{METADATA}/00000000000000000000-0000000000.checkpoint"
+        first = read_snapshot(disk.read(path))
+        voters = next(entry.voters for entry in first.entries if isinstance(entry, VotersEntry))
+        chosen = bootstrap_records({"metadata.version": 31, "group.version": 1})
+        batches = snapshot_batches(
+            chosen, epoch=0, stamp=lambda: 1, last_contained_ms=1, voters=voters, kraft_version=1
+        )
+        disk.put(path, b"".join(batches))
+        async with running(disk) as node:
+            assert node.quorum.image.features == {"metadata.version": 31, "group.version": 1}
+        written = [record for record in records_on_disk(disk) if isinstance(record, FeatureLevelRecord)]
+        assert written == chosen
+
+    run(story)
+
+
 def test_without_a_bootstrap_file_the_features_of_this_release_are_taken() -> None:
     async def story() -> None:
         disk = formatted()
         disk.remove(f"{DIRECTORY}/bootstrap.checkpoint")
         async with running(disk) as node:
-            assert node.quorum.image.feature("metadata.version") == 30
+            assert node.quorum.image.feature("metadata.version") == LATEST
         assert any(isinstance(record, EndTransactionRecord) for record in records_on_disk(disk))
         assert sum(isinstance(record, ConfigRecord) for record in records_on_disk(disk)) == 1
 

@@ -14,8 +14,8 @@ from tests.controller.cluster import Chance
 from tests.patience import PATIENCE_S
 from tests.server.quorum_node import until
 
-from barnabas.errors import ErrorCode
-from barnabas.model import Endpoint, ReplicaKey, Uuid
+from barnabas.errors import ErrorCode, NewerReleaseError
+from barnabas.model import METADATA_TOPIC, METADATA_TOPIC_ID, Endpoint, ReplicaKey, Uuid
 from barnabas.raft import messages as raft
 from barnabas.raft.discovery.book import Contact
 from barnabas.raft.effects import Send
@@ -25,6 +25,7 @@ from barnabas.server.kraft.codec.answering import response_out
 from barnabas.server.kraft.peers import Peers
 from barnabas.wire.codec.message import Message, decode
 from barnabas.wire.frame import read_request_header, write_response
+from barnabas.wire.records import Record, write_batch
 from barnabas.wire.registry import request_class
 from barnabas.wire.schemas.cluster import (
     ApiVersion,
@@ -32,6 +33,7 @@ from barnabas.wire.schemas.cluster import (
     DescribeClusterResponse,
     SupportedFeatureKey,
 )
+from barnabas.wire.schemas.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from barnabas.wire.schemas.own import ExchangeEndpointsRequest
 from barnabas.wire.schemas.quorum import (
     VoteResponse,
@@ -89,7 +91,7 @@ async def talking() -> Any:
     server = await asyncio.start_server(other.serve, "127.0.0.1", 0)
     other.endpoint = Endpoint("CONTROLLER", "127.0.0.1", server.sockets[0].getsockname()[1])
     heard: asyncio.Queue[raft.Message] = asyncio.Queue()
-    peers = Peers(1, "CONTROLLER", 2.0, Chance(), heard.put_nowait)
+    peers = Peers(1, "CONTROLLER", 2.0, Chance(), heard.put_nowait, heard.put_nowait)
     try:
         yield peers, heard, other
     finally:
@@ -236,6 +238,24 @@ def test_the_first_refusal_for_another_cluster_is_logged_with_both_ids(
     (said,) = [record.fields for record in caplog.records if hasattr(record, "fields")]
     assert (said["cluster"], said["own"]) == ("theirs", "cluster")
     assert "storage info" in said["next"]
+
+
+def test_records_of_a_newer_release_end_the_node_and_are_not_asked_for_again() -> None:
+    async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
+        foreign = bytes(write_batch([Record(0, 0, None, b"\x01\x7f\x00", ())], leader_epoch=5))
+
+        async def answer(version: int) -> Message:
+            row = PartitionData(high_watermark=1, log_start_offset=0, records=foreign)
+            topic = FetchableTopicResponse(topic=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[row])
+            return FetchResponse(responses=[topic])
+
+        other.answers[1] = answer
+        peers.send(Send(1, 2, other.endpoint, FETCH))
+        error: Any = await heard.get()
+        assert isinstance(error, NewerReleaseError) and "no metadata record of type 127" in error.message
+        assert heard.empty() and peers.statistics().failures == 0
+
+    run(story)
 
 
 def test_a_node_that_moved_is_dialled_where_it_is_now_and_a_probe_hears_what_it_supports() -> None:

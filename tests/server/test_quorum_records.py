@@ -7,7 +7,8 @@ import itertools
 import pytest
 from tests.controller import kafka
 
-from barnabas.errors import CorruptRecordError, WireError
+from barnabas.controller.versions import LATEST
+from barnabas.errors import CorruptRecordError, NewerReleaseError, WireError
 from barnabas.model import Endpoint, ReplicaKey, Uuid
 from barnabas.raft.entries import Batch, KraftVersionEntry, LeaderChange, Note, Opaque, VotersEntry
 from barnabas.raft.voters import VersionRange, Voter, VoterSet
@@ -18,8 +19,8 @@ from barnabas.server.kraft.records import (
     read_snapshot,
     snapshot_batches,
 )
-from barnabas.wire.control import ControlType, write_control
-from barnabas.wire.metadata import ConfigRecord, NoOpRecord, TopicRecord
+from barnabas.wire.control import ControlType, EndTxnMarker, write_control
+from barnabas.wire.metadata import ConfigRecord, FeatureLevelRecord, NoOpRecord, TopicRecord, write_record
 from barnabas.wire.records import Record, batches, read_batch_header, write_batch
 from barnabas.wire.schemas import control_records
 
@@ -96,12 +97,52 @@ def test_control_entries_and_records_never_share_a_batch() -> None:
 
 
 def test_a_metadata_log_is_never_read_with_holes() -> None:
-    unknown = bytes(write_batch([Record(0, 0, b"\0\0\0\x63", b"\0\0", ())], leader_epoch=1, control=True))
-    with pytest.raises(CorruptRecordError, match="unknown type"):
-        decode_batch(unknown, 0, read_batch_header(unknown))
-    foreign = bytes(write_batch([Record(0, 0, None, b"\x01\x7f\x00", ())], leader_epoch=1))
-    with pytest.raises(WireError):
+    misplaced, value = write_control(ControlType.ABORT, EndTxnMarker(), 0)
+    foreign = bytes(write_batch([Record(0, 0, misplaced, value, ())], leader_epoch=1, control=True))
+    with pytest.raises(CorruptRecordError, match="a control record ABORT"):
         decode_batch(foreign, 0, read_batch_header(foreign))
+    cut = bytes(write_batch([Record(0, 0, None, b"\x01\x02\x00", ())], leader_epoch=1))
+    with pytest.raises(WireError):
+        decode_batch(cut, 0, read_batch_header(cut))
+
+
+def _level(name: str, level: int) -> bytes:
+    return write_record(FeatureLevelRecord(name=name, feature_level=level))
+
+
+NEWER = {
+    "a type of record": ((None, b"\x01\x7f\x00"), "type 127"),
+    "a version of a record": ((None, b"\x01\x0c\x63"), "FeatureLevelRecord has versions 0 to 0, not 99"),
+    "a type of control record": ((b"\0\0\0\x63", b"\0\0"), "unknown type"),
+    "a level of the metadata": ((None, _level("metadata.version", LATEST + 1)), f"not {LATEST + 1}"),
+    "a level of transactions": (
+        (None, _level("transaction.version", 3)),
+        "transaction.version 0 to 2, not 3",
+    ),
+    "a feature": ((None, _level("wings.version", 1)), "wings.version 0 to 0, not 1"),
+    "a level of the quorum": (
+        write_control(ControlType.KRAFT_VERSION, control_records.KRaftVersionRecord(k_raft_version=2), 0),
+        "kraft.version 0 to 1, not 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", NEWER)
+def test_what_only_a_newer_release_knows_ends_the_node_by_name_wherever_it_stands(what: str) -> None:
+    """A node that went on voting would decide about metadata that it misreads."""
+    (key, value), reason = NEWER[what]
+    record = Record(0, 0, key, value, ())
+    data = bytes(write_batch([record], leader_epoch=1, control=key is not None))
+    with pytest.raises(NewerReleaseError, match=reason) as met:
+        decode_batch(data, 0, read_batch_header(data))
+    assert met.value.fatal and "start a newer release" in (met.value.next_step or "")
+    with pytest.raises(NewerReleaseError, match=reason):
+        read_snapshot(data)
+
+
+def test_a_feature_that_is_switched_off_need_not_be_known() -> None:
+    data = bytes(write_batch([Record(0, 0, None, _level("wings.version", 0), ())], leader_epoch=1))
+    assert decode_batch(data, 0, read_batch_header(data)).end_offset == 1
 
 
 def snapshot(count: int) -> bytes:

@@ -8,8 +8,9 @@ import pytest
 from tests.controller.cluster import Chance
 from tests.server.quorum_node import run
 
-from barnabas.controller.image import MetadataImage
+from barnabas.controller.image import ControllerState, MetadataImage
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.model import Uuid
 from barnabas.server.kraft import registration
 from barnabas.server.observe import events
 from barnabas.wire.codec.message import Message
@@ -48,3 +49,24 @@ def test_registering_goes_on_after_an_error_and_tells_it(
 
     run(story)
     assert emitted == [(told, error)]
+
+
+def test_a_controller_that_runs_registers_again_where_its_registration_is_removed_and_a_twin_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As Apache Kafka's controllers do; two processes of one id would overwrite each other for ever."""
+    emitted: list[str] = []
+    monkeypatch.setattr(events, "emit", lambda event, **said: emitted.append(event.name))
+    subject, image = registration.Registration(1, (), 0, Chance()), MetadataImage()
+    assert not subject.look(image), "it has not been registered yet"
+    own = ControllerState(1, subject.incarnation, (), {})
+    image.controllers[1] = own
+    assert not subject.look(image)
+    del image.controllers[1]
+    assert subject.look(image)
+    assert not subject.look(image), "once is enough"
+    image.controllers[1] = own
+    assert not subject.look(image)
+    image.controllers[1] = own._replace(incarnation=Uuid.of(9, 9))
+    assert not subject.look(image)
+    assert emitted == ["quorum.registration-removed", "quorum.twin"]

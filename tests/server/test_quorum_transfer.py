@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from barnabas.errors import BarnabasError
+from barnabas.controller.versions import LATEST
+from barnabas.errors import BarnabasError, NewerReleaseError
 from barnabas.model import Now
 from barnabas.raft.effects import InstallSnapshot, WriteSnapshot
 from barnabas.raft.entries import Batch, LeaderChange, SnapshotId
@@ -20,7 +21,7 @@ from barnabas.server.kraft.snapshots import SnapshotKeeper
 from barnabas.server.kraft.storage import MetadataStore
 from barnabas.server.kraft.transfer import MOST_READ_BYTES, read_log, read_piece
 from barnabas.sim.kernel.disk import MemoryDisk
-from barnabas.wire.metadata import ConfigRecord
+from barnabas.wire.metadata import ConfigRecord, FeatureLevelRecord
 
 
 @pytest.mark.parametrize(("asked", "read"), [((1 << 31) - 1, MOST_READ_BYTES), (1000, 1000)])
@@ -98,6 +99,30 @@ def test_a_download_that_cannot_be_read_is_thrown_away_and_the_next_one_is_insta
     assert [type(message) for message in heard] == [SnapshotRejected, SnapshotRejected, SnapshotInstalled]
     assert not [name for name in disk.list(store.path) if name.endswith(".part")]
     assert store.log.log_start_offset == 9 and len(store.image.cluster_config()) == 50
+
+
+def newer() -> bytes:
+    """A snapshot that a later release wrote."""
+    level = FeatureLevelRecord(name="metadata.version", feature_level=LATEST + 1)
+    return b"".join(snapshot_batches([level], epoch=2, stamp=lambda: 5, last_contained_ms=4))
+
+
+def test_a_snapshot_of_a_newer_release_ends_the_node_and_is_not_asked_for_again() -> None:
+    disk = MemoryDisk()
+    disk.put("data/meta.properties", b"")
+    store, heard = store_on(disk)
+    store.write_snapshot(WriteSnapshot(AT, 0, newer()))
+    with pytest.raises(NewerReleaseError, match=f"not {LATEST + 1}"):
+        store.install_snapshot(InstallSnapshot(AT, len(newer())))
+    assert not heard and not [name for name in disk.list(store.path) if name.endswith(".part")]
+
+
+def test_a_directory_of_a_newer_release_is_refused_before_the_node_can_vote() -> None:
+    disk = MemoryDisk()
+    disk.put("data/meta.properties", b"")
+    disk.put(NAME, newer())
+    with pytest.raises(NewerReleaseError, match=f"not {LATEST + 1}"):
+        store_on(disk)
 
 
 def test_a_snapshot_that_the_disk_changed_is_not_given_and_written_anew_and_put_aside() -> None:

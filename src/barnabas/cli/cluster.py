@@ -4,6 +4,7 @@ barnabas cluster id
 barnabas cluster brokers
 barnabas cluster list-endpoints --bootstrap-controller 127.0.0.1:9093
 barnabas cluster unregister --id 3
+barnabas cluster unregister-controller --id 3    one that is stopped, votes no more and will not come back
 barnabas cluster add-brokers 4 5                 a plan that gives them their share; --execute does it
 barnabas cluster remove-brokers 1 --execute --wait
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from barnabas.cli.brokers.unregister import add_unregister_flags, unregister
+from barnabas.cli.brokers.unregister import add_unregister_flags, unregister, unregister_controller
 from barnabas.cli.controllers import add_flags, bootstrap_of, security_of
 from barnabas.cli.moves import add_plan_flags, carry_out, ids, no_broker, placed
 from barnabas.cli.output import print_document, show
@@ -31,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `barnabas cluster`."""
     add_flags(parser, before_the_verb=True)
     verbs = parser.add_subparsers(
-        dest="verb", required=True, metavar="id|brokers|list-endpoints|unregister|add-brokers|remove-brokers"
+        dest="verb",
+        required=True,
+        metavar="id|brokers|list-endpoints|unregister[-controller]|add-brokers|remove-brokers",
     )
     ident = verbs.add_parser("id", help="the cluster's id: barnabas cluster id", aliases=["cluster-id"])
     brokers = verbs.add_parser("brokers", help="who is there: barnabas cluster brokers")
@@ -44,17 +47,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     forget = verbs.add_parser("unregister", help="forget a broker that is stopped and will not come back")
     forget.add_argument("--id", "-i", type=node_id, required=True, metavar="ID", help="its node.id")
     add_unregister_flags(forget)
+    former = verbs.add_parser(
+        "unregister-controller", help="forget a controller that is stopped and no voter any more"
+    )
+    former.add_argument("--id", "-i", type=int, required=True, metavar="ID", help="its node.id")
     come = verbs.add_parser("add-brokers", help="give brokers that run their share of the partitions")
     go = verbs.add_parser("remove-brokers", help="move all partitions away from brokers")
     for verb in (come, go):
         verb.add_argument("ids", nargs="+", type=node_id, metavar="ID", help="node.id")
         add_plan_flags(verb)
-    for verb in (ident, brokers, endpoints, forget, come, go):
+    for verb in (ident, brokers, endpoints, forget, former, come, go):
         add_flags(verb)
 
 
 def run(args: argparse.Namespace) -> int:
-    """`barnabas cluster id|brokers|list-endpoints|unregister|add-brokers|remove-brokers`."""
+    """`barnabas cluster id|brokers|list-endpoints|unregister...|add-brokers|remove-brokers`."""
     from barnabas.client.admin.admin import Admin
 
     listing = args.verb in ("list-endpoints", "endpoints")
@@ -62,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
         if args.verb == "unregister":
             at_controller = bool(args.bootstrap_controller)
             return unregister(admin, args, "cluster.unregistered", at_controller=at_controller)
+        if args.verb == "unregister-controller":
+            return unregister_controller(admin, args)
         if args.verb in ("add-brokers", "remove-brokers"):
             return _move(admin, args)
         fenced = args.verb == "brokers" or (listing and args.include_fenced_brokers)

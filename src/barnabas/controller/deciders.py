@@ -31,6 +31,8 @@ def _of_brokers(key: int) -> Decider | None:
             return brokers.unregister_broker
         case 70:
             return brokers.register_controller
+        case 94:
+            return brokers.unregister_controller
         case 67:
             from barnabas.controller.decisions.producer_ids import allocate_producer_ids
 

@@ -1,16 +1,16 @@
 """Features: what this release can do, what a new cluster starts with, and how levels are raised.
 
 A feature has a range that each node supports and one finalized level for the cluster (KIP-584, KIP-1022).
-Levels are those of Apache Kafka 4.3.1; level 0 means "not in force" and is never stored.
+Levels are those of Apache Kafka 4.4.0; level 0 means "not in force" and is never stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from barnabas.controller.versions import LATEST, MINIMUM
-from barnabas.errors import ConfigError
+from barnabas.errors import ConfigError, NewerReleaseError
 from barnabas.wire.metadata import FeatureLevelRecord
 
 __all__ = [
@@ -18,12 +18,19 @@ __all__ = [
     "FEATURES",
     "KRAFT_VERSION",
     "METADATA_VERSION",
+    "NEWER_RELEASE",
     "RELEASES",
     "Feature",
     "bootstrap_levels",
     "bootstrap_records",
+    "changes_metadata",
+    "level_text",
+    "release_level",
     "release_levels",
+    "require_known",
     "supported",
+    "unknown_level",
+    "unknown_to",
 ]
 
 METADATA_VERSION = "metadata.version"
@@ -45,7 +52,7 @@ FEATURES: dict[str, Feature] = {
     "eligible.leader.replicas.version": Feature(0, 1, (26,)),
     "group.version": Feature(0, 1, (22,)),
     KRAFT_VERSION: Feature(0, 1, (21,)),
-    "share.version": Feature(0, 1, (28,)),
+    "share.version": Feature(0, 2, (28, 31)),
     "streams.version": Feature(0, 1, (29,)),
     "transaction.version": Feature(0, 2, (22, 24)),
 }
@@ -75,13 +82,69 @@ RELEASES: dict[int, str] = {
     28: "4.2-IV0",
     29: "4.2-IV1",
     30: "4.3-IV0",
+    31: "4.4-IV0",
+    32: "4.4-IV1",
+    33: "4.4-IV2",
 }
 """metadata.version -> the release that brought it."""
+NEWER_RELEASE = (
+    "start a newer release of Barnabas on this node; or, where the cluster is new, format it for this one: "
+    f"`barnabas storage format --release-version {RELEASES[LATEST].partition('-')[0]}`"
+)
+"""What helps a node that meets metadata of a newer release."""
+_OLD_LEVEL = f"raise it to {RELEASES[MINIMUM]} or higher, with the release that runs the cluster now"
+_CHANGED_METADATA = frozenset((7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33))
+"""Levels of metadata.version from which the log holds what the level before cannot say."""
 
 
 def supported() -> dict[str, tuple[int, int]]:
     """The range of each feature that this release supports, as a node registers it."""
     return {name: (feature.low, feature.high) for name, feature in FEATURES.items()}
+
+
+def level_text(name: str, level: int) -> str:
+    """Return a level as it is told: "33 (4.4-IV2)" where it has a name, else "33"."""
+    release = RELEASES.get(level) if name == METADATA_VERSION else None
+    return f"{level} ({release})" if release else str(level)
+
+
+def unknown_level(ranges: Mapping[str, tuple[int, int]], levels: Mapping[str, int]) -> str | None:
+    """Name the first of these finalized levels that a node with these ranges does not know; None: it knows all.
+
+    The words go on behind the node: "supports metadata.version 7 (3.3-IV3) to 30 (4.3-IV0), not 33 (4.4-IV2)".
+    """
+    for name, level in levels.items():
+        low, high = ranges.get(name, (0, 0))
+        if level and not low <= level <= high:
+            span = f"{level_text(name, low)} to {level_text(name, high)}"
+            return f"supports {name} {span}, not {level_text(name, level)}"
+    return None
+
+
+def unknown_to(features: Iterable[tuple[str, int, int]], levels: Mapping[str, int]) -> str | None:
+    """Do as `unknown_level` for a node that answered ApiVersions: each feature with its lowest and highest level.
+
+    Before Kafka 4.0 that answer leaves out the features whose lowest level is 0, so only those named count.
+    """
+    ranges = {name: (low, high) for name, low, high in features}
+    return unknown_level(ranges, {name: level for name, level in levels.items() if name in ranges})
+
+
+def require_known(levels: Mapping[str, int]) -> None:
+    """Raise NewerReleaseError where a cluster has finalized a level that this release does not know.
+
+    A metadata.version below our lowest is told the same way, with what to do about that.
+    """
+    if why := unknown_level(supported(), levels):
+        low = levels.get(METADATA_VERSION, MINIMUM) < MINIMUM
+        raise NewerReleaseError(
+            f"this release {why}, at which the cluster is", next_step=_OLD_LEVEL if low else NEWER_RELEASE
+        )
+
+
+def changes_metadata(low: int, high: int) -> bool:
+    """Return whether metadata of level `high` of metadata.version may say what `low` has no words for."""
+    return any(low < level <= high for level in _CHANGED_METADATA)
 
 
 def release_level(release: str) -> int:

@@ -335,6 +335,15 @@ def _register_controller(
     delta.controllers.add(record.controller_id)
 
 
+@_writes(records.UnregisterControllerRecord)
+def _unregister_controller(
+    image: MetadataImage, delta: ImageDelta, record: records.UnregisterControllerRecord
+) -> None:
+    if image.controllers.pop(record.controller_id, None) is None:
+        raise ReplayError(f"controller {record.controller_id} is not registered")
+    delta.controllers.add(record.controller_id)
+
+
 def _known_broker(image: MetadataImage, id_: NodeId, epoch: int) -> BrokerState:
     broker = image.brokers.get(id_)
     if broker is None:

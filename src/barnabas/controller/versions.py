@@ -9,18 +9,31 @@ from __future__ import annotations
 from barnabas.wire import metadata as records
 from barnabas.wire.codec.message import MetadataRecord
 
-__all__ = ["CORDONED", "DIRECTORIES", "ELR", "LATEST", "MINIMUM", "record_version"]
+__all__ = [
+    "CIDR",
+    "CONTROLLERS_LEAVE",
+    "CORDONED",
+    "DIRECTORIES",
+    "ELR",
+    "LATEST",
+    "MINIMUM",
+    "record_version",
+]
 
 MINIMUM = 7
 """Oldest metadata.version that KRaft runs with (3.3-IV3)."""
-LATEST = 30
-"""metadata.version of 4.3-IV0, the newest one we know."""
+LATEST = 33
+"""metadata.version of 4.4-IV2, the newest one we know."""
 ELR = 23
 """metadata.version from which partitions may keep eligible leader replicas (4.0-IV1)."""
 DIRECTORIES = 17
 """metadata.version (3.7-IV2) from which brokers and partitions name log directories (KIP-858)."""
 CORDONED = 30
 """metadata.version (4.3-IV0) from which brokers say which log directories are cordoned (KIP-1066)."""
+CIDR = 32
+"""metadata.version (4.4-IV1) from which an ACL may name a range of addresses."""
+CONTROLLERS_LEAVE = 33
+"""metadata.version (4.4-IV2) from which the registration of a controller can be removed."""
 
 
 def record_version(record: MetadataRecord, metadata_version: int) -> int:

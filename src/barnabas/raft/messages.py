@@ -191,10 +191,11 @@ class ProbeRequest:
 
 @value
 class ProbeResponse:
-    """`versions` None: the node does not know kraft.version at all."""
+    """`versions` None: the node does not know kraft.version at all; `features` are its other ranges, by name."""
 
     error: ErrorCode
     versions: VersionRange | None = None
+    features: tuple[tuple[str, int, int], ...] = ()
 
 
 @value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 
 from barnabas.model import Endpoint
@@ -12,13 +13,18 @@ from barnabas.raft.voters import SUPPORTED, VersionRange
 __all__ = ["RaftConfig"]
 
 
+def _fit(features: tuple[tuple[str, int, int], ...]) -> None:
+    """Take every node for one that can read the metadata."""
+
+
 @value
 class RaftConfig:
     """What a node's quorum is configured with.
 
     `can_vote` False is a broker: an observer for good.  `listener` is the controllers' listener, whose
     endpoint of a voter we use.  `bootstrap` are the servers asked for the leader when none is known.  `historian`
-    makes the records of the history.
+    makes the records of the history.  `unfit` says why a node with these features (name, lowest and highest level)
+    could not read the metadata, None where it could.
     """
 
     cluster_id: str | None = None
@@ -42,6 +48,7 @@ class RaftConfig:
     catch_up_rounds: int = 2  # rounds within the bounds, one after the other
     catch_up_round: float = 1.0  # seconds a round may take
     historian: Historian = no_history
+    unfit: Callable[[tuple[tuple[str, int, int], ...]], str | None] = _fit
 
     @property
     def check_quorum_timeout(self) -> float:

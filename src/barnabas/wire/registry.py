@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import NamedTuple
 
-from barnabas.errors import WireError
+from barnabas.errors import UnknownMessageError, WireError
 from barnabas.wire.apis import ROWS
 from barnabas.wire.codec.message import Message, MetadataRecord
 
@@ -87,7 +87,7 @@ def record_class(type_: int) -> type[MetadataRecord]:
         found: type[MetadataRecord] = getattr(metadata_records, name)
         if issubclass(found, MetadataRecord) and type_ == found.KEY:
             return found
-    raise WireError(f"there is no metadata record of type {type_}")
+    raise UnknownMessageError(f"there is no metadata record of type {type_}")
 
 
 def request_header_version(key: int, version: int) -> int:

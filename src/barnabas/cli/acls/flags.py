@@ -16,7 +16,7 @@ from barnabas.security.acl import (
     Permission,
     ResourceType,
 )
-from barnabas.security.hosts import is_address
+from barnabas.security.hosts import address_range, is_address, is_range
 
 __all__ = ["add_change_flags", "add_filter_flags", "asked", "filters", "operation_named", "resources", "word"]
 
@@ -77,7 +77,7 @@ def add_change_flags(verb: argparse.ArgumentParser) -> None:
             action="append",
             default=[],
             metavar="ADDRESS",
-            help=f"address from which to {permission} (default: any)",
+            help=f"address or range (10.0.0.0/8) from which to {permission} (default: any)",
         )
     verb.add_argument(
         "--operation", action="append", default=[], metavar="NAME", help="Read, Write, ... (default: All)"
@@ -187,10 +187,17 @@ def _operations(args: argparse.Namespace, kind: ResourceType) -> tuple[Operation
 
 def _check_hosts(hosts: list[str]) -> None:
     for host in hosts:
-        if host != "*" and not is_address(host):
+        if is_range(host):
+            try:
+                address_range(host)
+            except ValueError as error:
+                raise ConfigError(
+                    f"{host!r} is no range of addresses: {error}", next_step="for example 10.0.0.0/8"
+                ) from error
+        elif host != "*" and not is_address(host):
             raise ConfigError(
                 f"{host!r} is no address, and names of hosts never match",
-                next_step="write an address, for example 10.0.0.1, or leave the host out",
+                next_step="write an address or a range, for example 10.0.0.1 or 10.0.0.0/8, or leave the host out",
             )
 
 

@@ -1,4 +1,7 @@
-"""Forgetting a broker: `brokers unregister 3`, and under the name of Kafka's tool `cluster unregister --id 3`."""
+"""Forgetting a broker: `brokers unregister 3`, and under the name of Kafka's tool `cluster unregister --id 3`.
+
+And a controller: `cluster unregister-controller --id 3`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from barnabas.model import NodeId, TopicPartition
 if TYPE_CHECKING:
     from barnabas.client.admin.admin import Admin
 
-__all__ = ["add_unregister_flags", "unregister"]
+__all__ = ["add_unregister_flags", "unregister", "unregister_controller"]
 
 
 def add_unregister_flags(parser: argparse.ArgumentParser) -> None:
@@ -76,6 +79,24 @@ def _named(look: Placement, broker: NodeId, *, force: bool) -> list[TopicPartiti
             "--force forgets the broker all the same, and those copies with it",
         )
     return named
+
+
+def unregister_controller(admin: Admin, args: argparse.Namespace) -> int:
+    """Forget the registration of the controller `args.id`.
+
+    Raises ConfigError where it is a voter, as far as a broker or the active controller can say, and KafkaError.
+    """
+    if _votes(admin, args.id):
+        raise ConfigError(
+            f"controller {args.id} is a voter, and registers again as long as it runs",
+            next_step=f"`barnabas quorum remove-controller -i {args.id}`, stop it, then unregister it",
+        )
+    admin.unregister_controller(args.id)
+    if args.json:
+        print_document("cluster.controller-unregistered", {"controller": args.id})
+    else:
+        print(f"Controller {args.id} is no longer registered.")
+    return 0
 
 
 def _votes(admin: Admin, broker: NodeId) -> bool:

@@ -229,3 +229,9 @@ class DelegatedMethods:
         from barnabas.client.admin import quorum
 
         quorum.unregister_broker(self.cluster, broker)
+
+    def unregister_controller(self, controller: NodeId) -> None:
+        """`admin.unregister_controller(3)`: forget the registration of a controller that is gone for good."""
+        from barnabas.client.admin import quorum
+
+        quorum.unregister_controller(self.cluster, controller)

@@ -18,7 +18,7 @@ from barnabas.client.connection import ConnectionFailed, first_of
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import ANY_VOTER, METADATA_TOPIC, DirectoryId, NodeId
 from barnabas.wire.codec.message import Message
-from barnabas.wire.schemas.brokers import UnregisterBrokerRequest
+from barnabas.wire.schemas.brokers import UnregisterBrokerRequest, UnregisterControllerRequest
 from barnabas.wire.schemas.cluster import DescribeClusterRequest
 from barnabas.wire.schemas.configs import FeatureUpdateKey, UpdateFeaturesRequest
 from barnabas.wire.schemas.quorum import (
@@ -44,6 +44,7 @@ __all__ = [
     "remove_controller",
     "transfer_leadership",
     "unregister_broker",
+    "unregister_controller",
     "update_features",
 ]
 
@@ -278,3 +279,12 @@ def unregister_broker(cluster: Cluster, broker: NodeId) -> None:
     """Forget a broker that is gone for good (KIP-631).  Raises KafkaError BROKER_ID_NOT_REGISTERED."""
     response = ask_active(cluster, UnregisterBrokerRequest(broker_id=broker))
     _check(response, f"unregistering broker {broker}")
+
+
+def unregister_controller(cluster: Cluster, controller: NodeId) -> None:
+    """Forget the registration of a controller that is gone for good; it must be no voter any more.
+
+    Raises KafkaError: CONTROLLER_ID_NOT_REGISTERED, UNSUPPORTED_VERSION below metadata.version 4.4-IV2.
+    """
+    response = ask_active(cluster, UnregisterControllerRequest(controller_id=controller))
+    _check(response, f"unregistering controller {controller}")

@@ -10,8 +10,10 @@ from enum import IntEnum
 from typing import Any
 
 from barnabas.config import Config
+from barnabas.controller.feature_levels import METADATA_VERSION, RELEASES
 from barnabas.controller.image import MetadataImage
 from barnabas.controller.snapshot import acl_record
+from barnabas.controller.versions import CIDR
 from barnabas.controller.view import BATCH_LIMIT, Deciding, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Uuid
@@ -24,6 +26,7 @@ from barnabas.security.acl import (
     Permission,
     ResourceType,
 )
+from barnabas.security.hosts import address_range, is_range
 from barnabas.wire.codec.message import MetadataRecord
 from barnabas.wire.metadata import RemoveAccessControlEntryRecord
 from barnabas.wire.schemas.acls import (
@@ -64,7 +67,7 @@ def create_acls(view: View, request: CreateAclsRequest) -> Decision:
     known, new = view.image.acl_ids, set[Acl]()
     for asked in request.creations:
         try:
-            acl = _checked(asked)
+            acl = _checked(asked, view.image.feature(METADATA_VERSION))
         except KafkaError as error:
             results.append(AclCreationResult(error_code=error.code, error_message=error.message))
             continue
@@ -77,8 +80,11 @@ def create_acls(view: View, request: CreateAclsRequest) -> Decision:
     return Decision(CreateAclsResponse(results=results), records)
 
 
-def _checked(asked: AclCreation) -> Acl:
-    """The ACL that is asked for.  Raises KafkaError INVALID_REQUEST, in Kafka's order and words."""
+def _checked(asked: AclCreation, level: int) -> Acl:
+    """The ACL that is asked for, at this metadata.version.
+
+    Raises KafkaError INVALID_REQUEST or UNSUPPORTED_VERSION, in Kafka's order and words.
+    """
     if asked.resource_type == ResourceType.CLUSTER and asked.resource_name != CLUSTER_NAME:
         raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not asked.resource_name:
@@ -93,6 +99,7 @@ def _checked(asked: AclCreation) -> Acl:
             f"Could not parse principal from `{asked.principal}` (no colon is present separating the principal "
             "type from the principal name)"
         )
+    _check_host(asked.host, level)
     return Acl(
         asked.resource_type,
         asked.resource_name,
@@ -102,6 +109,22 @@ def _checked(asked: AclCreation) -> Acl:
         asked.operation,
         asked.permission_type,
     )
+
+
+def _check_host(host: str, level: int) -> None:
+    if not host:
+        raise _invalid("Host pattern cannot be null or empty")
+    if not is_range(host):
+        return
+    if level < CIDR:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"CIDR-based ACL host patterns require metadata version {RELEASES[CIDR]} or higher.",
+        )
+    try:
+        address_range(host)
+    except ValueError as error:
+        raise _invalid(f"Invalid CIDR notation '{host}': {error}") from error
 
 
 def _concrete(kind: type[IntEnum], code: int, name: str) -> None:

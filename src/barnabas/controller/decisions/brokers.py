@@ -8,13 +8,13 @@ epoch, the offset at which it registered, tells its requests from those of an ea
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 
 from barnabas.controller.decisions.directories import directories_reported
 from barnabas.controller.decisions.partitions import elect_for, give_away, remove_broker
-from barnabas.controller.feature_levels import ELR_FEATURE, METADATA_VERSION
+from barnabas.controller.feature_levels import ELR_FEATURE, METADATA_VERSION, level_text, unknown_level
 from barnabas.controller.image import BrokerState, MetadataImage
-from barnabas.controller.versions import DIRECTORIES
+from barnabas.controller.versions import CONTROLLERS_LEAVE, DIRECTORIES
 from barnabas.controller.view import BrokerContact, Deciding, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_OFFSET, DirectoryId, NodeId, Now, Offset
@@ -28,6 +28,7 @@ from barnabas.wire.metadata import (
     RegisterBrokerRecord,
     RegisterControllerRecord,
     UnregisterBrokerRecord,
+    UnregisterControllerRecord,
 )
 from barnabas.wire.schemas.brokers import (
     BrokerHeartbeatRequest,
@@ -38,6 +39,8 @@ from barnabas.wire.schemas.brokers import (
     ControllerRegistrationResponse,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
+    UnregisterControllerRequest,
+    UnregisterControllerResponse,
 )
 
 __all__ = [
@@ -48,6 +51,7 @@ __all__ = [
     "register_controller",
     "silent_broker",
     "unregister_broker",
+    "unregister_controller",
 ]
 
 _RESERVED_DIRECTORIES = 100
@@ -120,13 +124,12 @@ def _check_registration(view: View, request: BrokerRegistrationRequest, known: B
     ranges = {f.name: (f.min_supported_version, f.max_supported_version) for f in request.features}
     if METADATA_VERSION not in ranges:
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, f"broker {id_} does not say its metadata.version")
-    for name, level in view.image.features.items():
-        low, high = ranges.get(name, (0, 0))
-        if not low <= level <= high:
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"broker {id_} supports {name} {low} to {high}, the cluster is at {level}",
-            )
+    _check_levels(f"broker {id_}", ranges, view.image)
+
+
+def _check_levels(who: str, ranges: Mapping[str, tuple[int, int]], image: MetadataImage) -> None:
+    if why := unknown_level(ranges, image.features):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{who} {why}, at which the cluster is")
 
 
 def _knows_directories(image: MetadataImage) -> bool:
@@ -174,7 +177,12 @@ def unregister_broker(view: View, request: UnregisterBrokerRequest) -> Deciding:
 
 
 def register_controller(view: View, request: ControllerRegistrationRequest) -> Decision:
-    """ControllerRegistration (key 70): what a controller can do, for upgrades (KIP-919)."""
+    """ControllerRegistration (key 70): what a controller can do, for upgrades (KIP-919).
+
+    Raises KafkaError(UNSUPPORTED_VERSION) for one that does not know a level of this cluster.
+    """
+    ranges = {f.name: (f.min_supported_version, f.max_supported_version) for f in request.features}
+    _check_levels(f"controller {request.controller_id}", ranges, view.image)
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
@@ -193,6 +201,25 @@ def register_controller(view: View, request: ControllerRegistrationRequest) -> D
         ],
     )
     return Decision(ControllerRegistrationResponse(error_message=None), [record])
+
+
+def unregister_controller(view: View, request: UnregisterControllerRequest) -> Decision:
+    """UnregisterController (key 94): forget what a controller can do; one that runs registers again.
+
+    Raises KafkaError: CONTROLLER_ID_NOT_REGISTERED, or UNSUPPORTED_VERSION at a level without a record for it.
+    """
+    if view.image.feature(METADATA_VERSION) < CONTROLLERS_LEAVE:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"controllers can be unregistered from metadata.version "
+            f"{level_text(METADATA_VERSION, CONTROLLERS_LEAVE)} on, and the cluster is at "
+            f"{level_text(METADATA_VERSION, view.image.feature(METADATA_VERSION))}",
+        )
+    id_ = request.controller_id
+    if id_ not in view.image.controllers:
+        raise KafkaError(ErrorCode.CONTROLLER_ID_NOT_REGISTERED, f"controller {id_} is not registered")
+    record = UnregisterControllerRecord(controller_id=id_)
+    return Decision(UnregisterControllerResponse(error_message=None), [record])
 
 
 # Heartbeats.

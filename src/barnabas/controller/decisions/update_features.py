@@ -6,10 +6,18 @@ controller.  The quorum raises kraft.version (`server/api/features`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 
-from barnabas.controller.feature_levels import FEATURES, KRAFT_VERSION, METADATA_VERSION
-from barnabas.controller.image import BrokerState, ControllerState
+from barnabas.controller.feature_levels import (
+    FEATURES,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    changes_metadata,
+    level_text,
+    supported,
+    unknown_level,
+)
 from barnabas.controller.view import Decision, View
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.wire.codec.message import MetadataRecord
@@ -51,13 +59,10 @@ def update_features(view: View, request: UpdateFeaturesRequest) -> Decision:
 
 def _update(view: View, update: FeatureUpdateKey) -> list[MetadataRecord]:
     name, level = update.feature, update.max_version_level
-    feature = FEATURES.get(name)
-    if feature is None:
+    if name not in FEATURES:
         raise _refused(f"unknown feature {name}")
     if name == KRAFT_VERSION:
         raise _refused("kraft.version is raised by the quorum, not by the controller")
-    if level != 0 and not feature.low <= level <= feature.high:
-        raise _refused(f"{name} {level} is out of range {feature.low} to {feature.high}")
     current = view.image.feature(name)
     upgrade_type = update.upgrade_type
     if view.version == 0 and update.allow_downgrade:
@@ -65,26 +70,33 @@ def _update(view: View, update: FeatureUpdateKey) -> list[MetadataRecord]:
     if level < current:
         if upgrade_type == UpgradeType.UPGRADE:
             raise _refused(f"{name} is at {current}; going down to {level} must be asked for as a downgrade")
-        if name == METADATA_VERSION:
-            raise _refused("metadata.version cannot be lowered: the log may hold records of the higher level")
+        if name == METADATA_VERSION and (level < FEATURES[name].low or changes_metadata(level, current)):
+            raise _refused(
+                f"metadata.version cannot be lowered from {level_text(name, current)} to "
+                f"{level_text(name, level)}: the log may hold records of the higher level"
+            )
     elif upgrade_type != UpgradeType.UPGRADE and level > current:
         raise _refused(f"{name} is at {current}; {level} is no downgrade")
     if level == current:
         return []
-    if why := _unsupported(view, name, level):
+    if why := _unsupported(view, {name: level}):
         raise _refused(why)
     return [FeatureLevelRecord(name=name, feature_level=level)]
 
 
-def _unsupported(view: View, name: str, level: int) -> str | None:
-    """The registered node that does not know that level.  A controller that no longer votes does not count."""
+def _unsupported(view: View, levels: Mapping[str, int]) -> str | None:
+    """The node that does not know such a level.  A controller that no longer votes does not count."""
     image, voters = view.image, view.voters
-    controllers = [c for c in image.controllers.values() if voters is None or c.id in voters]
-    nodes: list[BrokerState | ControllerState] = [*image.brokers.values(), *controllers]
-    for node in nodes:
-        low, high = node.features.get(name, (0, 0))
-        if level and not low <= level <= high:
-            return f"node {node.id} supports {name} {low} to {high} only, not {level}"
+    if why := unknown_level(supported(), levels):
+        return f"controller {view.config.node_id}, which leads, {why}"
+    for broker in image.brokers.values():
+        if why := unknown_level(broker.features, levels):
+            return f"broker {broker.id} {why}"
+    for controller in image.controllers.values():
+        if voters is not None and controller.id not in voters:
+            continue
+        if why := unknown_level(controller.features, levels):
+            return f"controller {controller.id} {why}"
     return None
 
 

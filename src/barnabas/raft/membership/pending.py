@@ -264,6 +264,7 @@ def on_probe_response(core: Core, node_id: NodeId, response: ProbeResponse, now:
         return
     change.probe.failure = ""
     change.probe.versions = response.versions or steps.NO_SUPPORT
+    change.probe.features = response.features
 
 
 def on_begin_response(

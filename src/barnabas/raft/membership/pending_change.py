@@ -60,6 +60,7 @@ class Probe:
     """What we found out about a voter-to-be at the address it wants to be known by."""
 
     versions: VersionRange | None = None
+    features: tuple[tuple[str, int, int], ...] = ()
     is_who_it_says: bool = False
     failure: str = ""
 

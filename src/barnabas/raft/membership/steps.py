@@ -135,7 +135,8 @@ def step_add(
     2. No other change of the set is uncommitted.
     3. kraft.version is 1; the id is in the set in no form.
     4. The operator did not remove this very replica, or is asking himself.
-    5. Its endpoint answers, supports the kraft.version in force, and is that id with that directory id.
+    5. Its endpoint answers, supports the kraft.version and the other levels in force, and is that id with that
+       directory id.
     6. It keeps up: several rounds of replication in good time, the lag small, the last fetch fresh.
     7. The set with it would have a living majority.
     8. Append the new set.  It counts from now on; the caller waits for its commit and answers.
@@ -179,6 +180,8 @@ def _probe(core: Core, request: AddVoterRequest, probe: Probe, now: Now) -> Wait
             f"{request.voter} supports kraft.version {probe.versions.min} to {probe.versions.max}, "
             f"{core.log_view.kraft_version} is in force",
         )
+    if why := core.config.unfit(probe.features):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{request.voter} {why}, at which the cluster is")
     if probe.is_who_it_says:
         return None
     node_id = request.voter.id

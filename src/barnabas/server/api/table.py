@@ -131,6 +131,7 @@ TABLE: tuple[Row, ...] = all_guarded((
     Row(55, 0, 2,  "BC", QuorumApi.describe,              _DESCRIBE,    _CLUSTER, _QUORUM, "clients"),
     Row(57, 0, 2,  "BC", FeatureApi.update,               _ALTER,       _CLUSTER, _CONTROLLER, "slow"),
     Row(64, 0, 0,  "BC", ControllerApi.decide,            _ALTER,       _CLUSTER, _CONTROLLER, "clients"),
+    Row(94, 0, 0,  "BC", ControllerApi.decide,            _ALTER,       _CLUSTER, _CONTROLLER, "clients"),
     Row(43, 0, 2,  "BC", ControllerApi.decide,            _ALTER,       _CLUSTER, _CONTROLLER, "clients"),
     # what controllers ask each other
     Row(52, 0, 2,  "C",  QuorumSteps.handle,              _ACTION,      _CLUSTER, _QUORUM),

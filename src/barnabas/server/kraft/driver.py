@@ -112,7 +112,7 @@ class Quorum:
         now = self._clock.now()
         store.reserve.size, self._requests.reserve = settings.reserve_bytes, store.reserve
         self.history = History(self._clock, lambda: self.image, lambda: store.log_view.end_offset)
-        raft = altered(settings.raft, historian=self.history.lines)
+        raft = altered(settings.raft, historian=self.history.lines, unfit=self._requests.unfit)
         who = settings.key, settings.endpoints, raft
         node = RaftNode(*who, store.log_view, store.saved, random, now, store.contacts)
         self._driver = Driver(node, store, self)
@@ -401,7 +401,7 @@ class Quorum:
 
             own, raft = self.settings, self.settings.raft
             to = own.key.id, raft.listener, raft.request_timeout
-            self._peers = Peers(*to, self._random, self.steps.receive, own.security)
+            self._peers = Peers(*to, self._random, self.steps.receive, self._fail, own.security)
         self._peers.send(effect)
 
     def reply(self, effect: Reply) -> None:
@@ -450,7 +450,8 @@ class Quorum:
 
     def _look_at(self, delta: ImageDelta) -> None:
         if self.registration is not None and self.settings.key.id in delta.controllers:
-            self.registration.look(self.image)
+            if self.registration.look(self.image):
+                self.registration.begin(self.request, lambda: self.image)
 
     def _progress(self) -> None:
         """More is committed, or a leader is known: callers that wait for that may continue."""

@@ -22,7 +22,7 @@ from barnabas.client.aio import AsyncConnection
 from barnabas.client.connection import ConnectionFailed, RequestTimedOut
 from barnabas.client.security.login import AuthenticationFailed
 from barnabas.client.security.options import PLAINTEXT, Security
-from barnabas.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError, NewerReleaseError
 from barnabas.model import Endpoint, NodeId
 from barnabas.ports import Randomness
 from barnabas.raft.effects import Send
@@ -80,7 +80,10 @@ class PeersStatistics(NamedTuple):
 
 
 class Peers:
-    """All connections of this node to other controllers.  `receive` takes what comes of each Send."""
+    """All connections of this node to other controllers.
+
+    `receive` takes what comes of each Send, `fail` the error of an answer after which the node must stop.
+    """
 
     def __init__(
         self,
@@ -89,6 +92,7 @@ class Peers:
         request_timeout: float,
         random: Randomness,
         receive: Callable[[Message], None],
+        fail: Callable[[BarnabasError], None],
         security: Security = PLAINTEXT,
     ) -> None:
         self.listener = listener
@@ -96,6 +100,7 @@ class Peers:
         self.timeout = request_timeout
         self.random = random
         self.receive = receive
+        self.fail = fail
         self.security = security
         self.dials = self.failures = 0
         self.strangers: dict[Endpoint, str] = {}
@@ -202,6 +207,9 @@ class Line:
             answer = await connection.request(request, version)
             response = await _in_turns(response_in_steps(answer, peers.listener))
             self._failures = 0
+        except NewerReleaseError as error:  # asked again, the leader would send the same
+            self._task = None
+            peers.fail(error)
         except BarnabasError as error:
             if isinstance(error, KafkaError) and error.code is ErrorCode.INCONSISTENT_CLUSTER_ID:
                 error.message = await self._stranger(effect, endpoint)

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 
 from barnabas.controller.controller import Controller
-from barnabas.controller.feature_levels import METADATA_VERSION
+from barnabas.controller.feature_levels import METADATA_VERSION, unknown_to
 from barnabas.controller.versions import LATEST
 from barnabas.controller.view import Decision
 from barnabas.errors import ErrorCode, KafkaError
@@ -227,6 +227,10 @@ class Requests:
             return False
         self.resting = True
         return False
+
+    def unfit(self, features: tuple[tuple[str, int, int], ...]) -> str | None:
+        """Say which level of the cluster a node with these features does not know (`raft.settings`)."""
+        return None if self.controller is None else unknown_to(features, self.controller.image.features)
 
     def _refusal(self, submission: Submission) -> KafkaError | None:
         if self._is_stranger(submission.request):

@@ -15,11 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from barnabas.controller.feature_levels import KRAFT_VERSION, NEWER_RELEASE, require_known
 from barnabas.controller.image import RESOURCE_BROKER
 from barnabas.controller.versions import LATEST, record_version
-from barnabas.errors import CorruptRecordError
+from barnabas.errors import CorruptRecordError, NewerReleaseError, UnknownMessageError
 from barnabas.log.results import finished
-from barnabas.model import Endpoint, Epoch, Offset, ReplicaKey
+from barnabas.log.storage.snapshot import SnapshotId
+from barnabas.model import METADATA_PARTITION, Endpoint, Epoch, Offset, ReplicaKey
 from barnabas.ports import Buffer, Disk
 from barnabas.raft.entries import (
     Batch,
@@ -34,7 +36,7 @@ from barnabas.raft.voters import VersionRange, Voter, VoterSet
 from barnabas.wire import control
 from barnabas.wire.codec.message import Message, MetadataRecord
 from barnabas.wire.control import ControlType
-from barnabas.wire.metadata import ConfigRecord, read_record, write_record
+from barnabas.wire.metadata import ConfigRecord, FeatureLevelRecord, read_record, write_record
 from barnabas.wire.records import (
     BatchHeader,
     Record,
@@ -63,7 +65,7 @@ __all__ = [
 ]
 
 BOOTSTRAP = "bootstrap.checkpoint"
-"""File of every formatted directory: the records that the first active controller begins with."""
+"""File of a formatted directory: the records that the first active controller begins with."""
 NOTE_PREFIX = "barnabas.quorum."
 _CONTROL_VERSION = 0
 _LARGEST_BATCH = 8 << 20
@@ -156,8 +158,8 @@ def decode_batch(buffer: Buffer, position: int, header: BatchHeader) -> Batch:
 def decode_in_steps(buffer: Buffer, position: int, header: BatchHeader) -> Generator[None, None, Batch]:
     """The entries of a batch of the metadata log; its CRC has been checked.
 
-    Raises CorruptRecordError or WireError, also for records of a kind we do not know: a metadata log is
-    never read with holes.  A step is a record.
+    Raises CorruptRecordError or WireError; NewerReleaseError for records and levels that we do not know: a
+    metadata log is never read with holes.  A step is a record.
     """
     end = position + header.size
     records = read_records(buffer, position, header, _MOST_DECOMPRESSED)
@@ -195,11 +197,15 @@ def _control_entry(record: Record) -> Entry:
             tuple(voter.voter_id for voter in message.granting_voters),
         )
     if isinstance(message, control_records.KRaftVersionRecord):
+        require_known({KRAFT_VERSION: message.k_raft_version})
         return KraftVersionEntry(message.k_raft_version)
     if isinstance(message, control_records.VotersRecord):
         return VotersEntry(_voter_set(message))
-    name = "of an unknown type" if type_ is None else type_.name
-    raise CorruptRecordError(f"offset {record.offset} of the metadata log holds a control record {name}")
+    if type_ is None:
+        raise _newer(f"offset {record.offset} holds a control record of an unknown type")
+    raise CorruptRecordError(
+        f"offset {record.offset} of the metadata log holds a control record {type_.name}"
+    )
 
 
 def _data_entries(records: Iterable[Record]) -> Generator[None, None, list[Entry]]:
@@ -207,7 +213,7 @@ def _data_entries(records: Iterable[Record]) -> Generator[None, None, list[Entry
     run: list[MetadataRecord] = []
     size = 0
     for record in records:
-        message = read_record(record.value or b"")
+        message = _known_record(record)
         if isinstance(message, ConfigRecord) and _is_note(message):
             if run:
                 entries.append(Opaque(tuple(run), len(run), size))
@@ -220,6 +226,24 @@ def _data_entries(records: Iterable[Record]) -> Generator[None, None, list[Entry
     if run:
         entries.append(Opaque(tuple(run), len(run), size))
     return entries
+
+
+def _known_record(record: Record) -> MetadataRecord:
+    """Read a record of the metadata log or of a snapshot of it.
+
+    Raises WireError; NewerReleaseError for what only a newer release knows, a feature's level among it.
+    """
+    try:
+        message: MetadataRecord = read_record(record.value or b"")
+    except UnknownMessageError as error:
+        raise _newer(error.message) from error
+    if isinstance(message, FeatureLevelRecord):
+        require_known({message.name: message.feature_level})
+    return message
+
+
+def _newer(why: str) -> NewerReleaseError:
+    return NewerReleaseError(f"a newer release wrote this cluster's metadata: {why}", next_step=NEWER_RELEASE)
 
 
 def _is_note(record: ConfigRecord) -> bool:
@@ -346,7 +370,10 @@ def _batched(records: Iterable[MetadataRecord], metadata_version: int) -> Iterat
 
 
 def read_snapshot(buffer: Buffer) -> SnapshotContent:
-    """Read a snapshot file whole.  Raises CorruptRecordError when its CRC, header or footer is wrong."""
+    """Read a snapshot file whole.
+
+    Raises CorruptRecordError when its CRC, header or footer is wrong, NewerReleaseError as `decode_in_steps`.
+    """
     entries: list[Entry] = []
     found: list[MetadataRecord] = []
     last_contained_ms: int | None = None
@@ -358,10 +385,10 @@ def read_snapshot(buffer: Buffer) -> SnapshotContent:
         end = position + header.size
         records = read_records(buffer, position, header, _MOST_DECOMPRESSED)
         if not header.is_control:
-            for message in map(read_record, (record.value or b"" for record in records)):
-                found.append(message)
-                if isinstance(message, ConfigRecord) and _is_note(message):
-                    entries.append(Note(message.name, message.value))
+            for known in map(_known_record, records):
+                found.append(known)
+                if isinstance(known, ConfigRecord) and _is_note(known):
+                    entries.append(Note(known.name, known.value))
             continue
         for record in records:
             type_, message = control.read_control(record)
@@ -377,6 +404,14 @@ def read_snapshot(buffer: Buffer) -> SnapshotContent:
 
 
 def bootstrap_records(disk: Disk, directory: str) -> list[MetadataRecord]:
-    """What `storage format` left in a directory for the first active controller."""
-    path = f"{directory}/{BOOTSTRAP}"
-    return read_snapshot(disk.read(path)).records if disk.exists(path) else []
+    """Return what formatting left in a directory for the first active controller.
+
+    It stands in a file of its own, since Apache Kafka 4.4 among the first voters.
+    """
+    for path in (
+        f"{directory}/{BOOTSTRAP}",
+        f"{directory}/{METADATA_PARTITION}/{SnapshotId(0, 0).file_name}",
+    ):
+        if disk.exists(path) and (records := read_snapshot(disk.read(path)).records):
+            return records
+    return []

@@ -129,6 +129,8 @@ def _load_snapshot(
             next_step=START_ANEW,
             fatal=True,
         ) from error
+    if not at.end_offset:  # its records are for the first active controller, which may have others, to write
+        return content.entries, MetadataImage(cluster_id)
     return content.entries, image_of(content, at, cluster_id)
 
 

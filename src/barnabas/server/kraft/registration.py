@@ -31,6 +31,11 @@ TWIN = events.register(
     logging.ERROR,
     "another process registered as this controller: two nodes have this node.id",
 )
+REMOVED = events.register(
+    "quorum.registration-removed",
+    logging.WARNING,
+    "somebody removed the registration of this controller, which runs: it registers again",
+)
 OTHER_DISK = events.register(
     "quorum.other-disk",
     logging.WARNING,
@@ -92,12 +97,18 @@ class Registration:
             return True
         return 0 < image.feature(METADATA_VERSION) < _FIRST_LEVEL
 
-    def look(self, image: MetadataImage) -> None:
-        """The metadata changed: is the registered one still this process?"""
+    def look(self, image: MetadataImage) -> bool:
+        """Return whether this process was registered and somebody removed that: it runs, so it registers again.
+
+        Where the metadata name another process now, say so.
+        """
         was = self._seen
-        if not self.done(image) and was:
-            self._seen = False
-            events.emit(TWIN, node=self._node_id)
+        if self.done(image) or not was:
+            return False
+        self._seen = False
+        removed = self._node_id not in image.controllers
+        events.emit(REMOVED if removed else TWIN, node=self._node_id)
+        return removed
 
     def begin(
         self, send: Callable[[Message], Awaitable[Message]], image: Callable[[], MetadataImage]

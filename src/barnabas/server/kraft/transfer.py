@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from barnabas.errors import CorruptRecordError, StorageError, WireError
+from barnabas.errors import CorruptRecordError, NewerReleaseError, StorageError, WireError
 from barnabas.log.log import Log
 from barnabas.log.recovery import START_ANEW
 from barnabas.log.results import finished
@@ -107,9 +107,15 @@ class InstallJob:
         self._writer = writer
 
     def run(self) -> None:
-        """Raises CorruptRecordError when it is not whole; it is gone then.  Raises StorageError."""
+        """Raises CorruptRecordError when it is not whole, NewerReleaseError when we cannot know what it says.
+
+        It is gone then.  Raises StorageError.
+        """
         try:
             self.content = read_snapshot(self._disk.read(self._writer.part))
+        except NewerReleaseError:
+            self._writer.abort()
+            raise
         except (CorruptRecordError, WireError) as error:
             self._writer.abort()
             raise CorruptRecordError(error.message) from error

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from barnabas.errors import WireError
+from barnabas.errors import UnknownMessageError, WireError
 from barnabas.ports import Buffer
 from barnabas.wire.codec.declaration import Part
 from barnabas.wire.codec.reader import compile_reader
@@ -236,4 +236,4 @@ def _write(parts: list[Part], message: Message, version: int) -> None:
 def _check_version(cls: type[Message], version: int) -> None:
     first, last = cls.VERSIONS
     if not first <= version <= last:
-        raise WireError(f"{cls.NAME} has versions {first} to {last}, not {version}")
+        raise UnknownMessageError(f"{cls.NAME} has versions {first} to {last}, not {version}")

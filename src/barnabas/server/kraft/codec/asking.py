@@ -298,11 +298,13 @@ def _change_in(
 
 
 def _probe_in(message: cluster.ApiVersionsResponse, listener: str) -> raft.ProbeResponse:
-    for feature in message.supported_features:
-        if feature.name == KRAFT_VERSION:
-            versions = VersionRange(feature.min_version, feature.max_version)
-            return raft.ProbeResponse(code_of(message.error_code), versions)
-    return raft.ProbeResponse(code_of(message.error_code))
+    features = {f.name: (f.min_version, f.max_version) for f in message.supported_features}
+    kraft = features.pop(KRAFT_VERSION, None)
+    return raft.ProbeResponse(
+        code_of(message.error_code),
+        None if kraft is None else VersionRange(*kraft),
+        tuple((name, low, high) for name, (low, high) in features.items()),
+    )
 
 
 _RESPONSES_IN: dict[
