@@ -12,6 +12,7 @@ import pytest
 from barnabas.cli.quorum import detail as printed
 from barnabas.cli.quorum.detail import bootstrap_line, detail_lines, wait_for_target
 from barnabas.client.admin.described import QuorumDescription, QuorumDetail, QuorumReplica
+from barnabas.client.admin.quorum_detail import could_vote
 from barnabas.errors import KafkaError
 from barnabas.model import Uuid
 
@@ -76,13 +77,32 @@ def test_an_even_set_says_that_it_bears_no_more() -> None:
     )
 
 
-def test_a_leader_of_apache_kafka_says_less() -> None:
-    lines = detail_lines(QuorumDetail(quorum(replica(1), observers=(replica(4),))))
+def fetched(n: int, ago_ms: int) -> QuorumReplica:
+    return replica(n)._replace(last_fetch=10_000 - ago_ms)
+
+
+@pytest.mark.parametrize(
+    ("ago", "bears"),
+    [((400, 1900), "1 more failure"), ((400, 2100), "0 more failures"), ((9999, 10_001), "0")],
+)
+def test_where_apache_kafka_leads_it_is_counted_who_fetched_lately(ago: tuple[int, int], bears: str) -> None:
+    voters = (fetched(1, 0), fetched(2, ago[0]), fetched(3, ago[1]))
+    lines = detail_lines(QuorumDetail(quorum(*voters), could_be_voters=(4,)))
     assert lines[0].endswith("runs Apache Kafka")
-    assert lines[2:4] == [
-        "Bears:      unknown: the leader does not say",
-        "Could vote: unknown: the leader does not say",
-    ]
+    assert lines[2].startswith(f"Bears:      {bears}")
+    assert lines[3] == "Could vote: 4"
+
+
+def test_where_no_controller_of_apache_kafka_is_reached_it_is_unknown_who_could_vote() -> None:
+    lines = detail_lines(QuorumDetail(quorum(fetched(1, 0)), could_be_voters=None))
+    assert lines[3] == "Could vote: unknown: ask a controller (-C HOST:PORT)"
+
+
+def test_only_observers_that_fetch_and_are_controllers_could_vote() -> None:
+    """A broker observes the quorum, too."""
+    described = quorum(fetched(1, 0), observers=(fetched(4, 500), fetched(5, 500), fetched(6, 60_000)))
+    assert could_vote(described, {1, 4, 6}) == (4,)
+    assert could_vote(described, None) is None
 
 
 def test_watch_does_not_print_again_for_every_record() -> None:

@@ -10,9 +10,13 @@ from barnabas.client.security.rights import granting
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.wire.schemas.groups import FindCoordinatorRequest
 
-__all__ = ["coordinator_request", "found_coordinator"]
+__all__ = ["coordinator_request", "found_coordinator", "raise_for"]
 
 _SEVERAL_SINCE = 4
+_LOADS = (
+    "wait longer (--timeout 120); if it does not end, that broker's log says why: a broker of Apache Kafka ends at"
+    " `number of partitions has changed`, and reads on after a restart"
+)
 
 
 def coordinator_request(key: str, transaction: bool, version: int) -> FindCoordinatorRequest:
@@ -34,3 +38,11 @@ def found_coordinator(response: Any, version: int, key: str, *, transaction: boo
             code, f"finding the coordinator of {whom}: {said}", next_step=granting(code, "Describe", key)
         )
     return Broker(found.node_id, found.host, found.port)
+
+
+def raise_for(code: int, what: str) -> None:
+    """Raise the KafkaError of an answer about groups or transactions; nothing for code 0."""
+    if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        raise KafkaError(ErrorCode(code), f"{what}: it still reads its coordinators' log", next_step=_LOADS)
+    if code:
+        raise KafkaError(ErrorCode(code), what)

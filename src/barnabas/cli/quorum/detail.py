@@ -196,8 +196,11 @@ def detail_lines(detail: QuorumDetail, *, moving: bool = True) -> list[str]:
         lines.append(_fact("Voters", voters))
         lines.append(_fact("Bears", _bears(detail)))
         disk = {voter.id: f"{voter.id} with its new disk" for voter in quorum.voters}
-        could = _ids(disk.get(id_, id_) for id_ in detail.could_be_voters) or "nobody else"
-        lines.append(_fact("Could vote", "unknown: the leader does not say" if detail.kafkas else could))
+        if detail.could_be_voters is None:
+            could = "unknown: ask a controller (-C HOST:PORT)"
+        else:
+            could = _ids(disk.get(id_, id_) for id_ in detail.could_be_voters) or "nobody else"
+        lines.append(_fact("Could vote", could))
     else:
         lines.append(_fact("Leader", "none"))
     if detail.target:
@@ -214,14 +217,12 @@ def detail_lines(detail: QuorumDetail, *, moving: bool = True) -> list[str]:
 
 
 def _bears(detail: QuorumDetail) -> str:
-    if detail.kafkas:
-        return "unknown: the leader does not say"
-    failures = "failure" if detail.survivable == 1 else "failures"
+    failures = "failure" if detail.bears == 1 else "failures"
     assert detail.quorum is not None
     even = ""
     if len(detail.quorum.voters) % 2 == 0:
         even = f"; {len(detail.quorum.voters)} voters bear no more than {len(detail.quorum.voters) - 1} would"
-    return f"{detail.survivable} more {failures} of a voter now{even}"
+    return f"{detail.bears} more {failures} of a voter now{even}"
 
 
 def _table(detail: QuorumDetail, moving: bool) -> list[str]:
@@ -267,11 +268,11 @@ def _document(detail: QuorumDetail) -> dict[str, Any]:
         "target": list(detail.target),
         "steps_left": detail.steps_left,
         "committed_voters": list(detail.committed),
-        "could_be_voters": list(detail.could_be_voters),
+        "could_be_voters": None if detail.could_be_voters is None else list(detail.could_be_voters),
         "waiting": list(detail.waiting),
         "errors": {str(node): reason for node, reason in detail.errors},
         "leaderless_ms": detail.leaderless_ms,
-        "survivable": detail.survivable,
+        "survivable": detail.bears,
         "leader": None,
     }
     if quorum is not None:

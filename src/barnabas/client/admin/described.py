@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from barnabas.client.metadata import Broker
@@ -105,6 +106,10 @@ class GroupOffset(NamedTuple):
     member: Member | None
 
 
+FETCH_TIMEOUT_MS = 2000
+"""Kafka's default of controller.quorum.fetch.timeout.ms: a voter that fetches later than that counts as gone."""
+
+
 class QuorumReplica(NamedTuple):
     """A voter or observer as the leader sees it.  Times in ms since 1970, -1 unknown."""
 
@@ -131,20 +136,27 @@ class QuorumDescription(NamedTuple):
         """`quorum.leader_replica` -> the leader among the voters; None while it removes itself."""
         return next((voter for voter in self.voters if voter.id == self.leader), None)
 
+    def live(self, replicas: Sequence[QuorumReplica]) -> list[QuorumReplica]:
+        """Return those that the leader heard of within the usual fetch timeout, by the leader's clock."""
+        own = next((one for one in (*self.voters, *self.observers) if one.id == self.leader), None)
+        now = own.last_fetch if own is not None else max((one.last_fetch for one in replicas), default=-1)
+        return [one for one in replicas if one is own or now - one.last_fetch <= FETCH_TIMEOUT_MS]
+
 
 class QuorumDetail(NamedTuple):
     """What Barnabas says beside `quorum` (None: there is no leader).
 
     `committed`: the voters before the newest set, while that is not committed.  `waiting`: what changes wait for,
     in words.  `errors`: why nodes do not answer the one that was asked.  `survivable`: voters that may
-    fail now with a majority left, -1 unknown.  `leaderless_ms` -1: there is a leader.
+    fail now with a majority left, -1: the leader does not say (`bears` counts them).
+    `could_be_voters` None: unknown.  `leaderless_ms` -1: there is a leader.
     """
 
     quorum: QuorumDescription | None
     target: tuple[NodeId, ...] = ()
     steps_left: int = 0
     committed: tuple[NodeId, ...] = ()
-    could_be_voters: tuple[NodeId, ...] = ()
+    could_be_voters: tuple[NodeId, ...] | None = ()
     waiting: tuple[str, ...] = ()
     errors: tuple[tuple[NodeId, str], ...] = ()
     leaderless_ms: int = -1
@@ -154,6 +166,17 @@ class QuorumDetail(NamedTuple):
     def kafkas(self) -> bool:
         """Whether Apache Kafka leads: it says nothing of what stands only here, and takes no target."""
         return self.quorum is not None and self.survivable < 0
+
+    @property
+    def bears(self) -> int:
+        """How many voters may fail now with a majority left; -1 without a leader.
+
+        Where Apache Kafka leads, it is counted from when each voter fetched.
+        """
+        if self.quorum is None or not self.kafkas:
+            return self.survivable
+        voters = self.quorum.voters
+        return max(0, len(self.quorum.live(voters)) - (len(voters) // 2 + 1))
 
 
 class FeatureRange(NamedTuple):

@@ -9,6 +9,7 @@ from barnabas.client.admin.described import GroupDescription, GroupListing, Grou
 from barnabas.client.assignment import decode_assignment
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import first_of
+from barnabas.client.coordinators import raise_for
 from barnabas.client.group_offsets import commit_offsets, committed_offsets
 from barnabas.client.offsets import list_offsets
 from barnabas.errors import ErrorCode, KafkaError
@@ -41,7 +42,7 @@ def list_groups(cluster: Cluster) -> list[GroupListing]:
         found: dict[str, GroupListing] = {}
         for broker in cluster.brokers():
             response = cluster.connection(broker.id).request(ListGroupsRequest())
-            _raise(response.error_code, f"listing the groups of broker {broker.id}")
+            raise_for(response.error_code, f"listing the groups of broker {broker.id}")
             for g in response.groups:
                 kind = (g.group_type or "classic").lower()
                 found[g.group_id] = GroupListing(g.group_id, kind, g.protocol_type, g.group_state)
@@ -68,7 +69,7 @@ def describe_group(cluster: Cluster, group: str) -> GroupDescription:
                 f"there is no group {group}",
                 next_step="see what there is with `barnabas groups list`",
             )
-        _raise(found.error_code, f"group {group}")
+        raise_for(found.error_code, f"group {group}")
         members = tuple(
             Member(
                 m.member_id,
@@ -94,7 +95,7 @@ def _describe_newer(coordinator: Any, group: str) -> GroupDescription | None:
     found = first_of(response.groups, f"group {group}")
     if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         return None
-    _raise(found.error_code, f"group {group}")
+    raise_for(found.error_code, f"group {group}")
     members = tuple(
         Member(
             m.member_id,
@@ -171,7 +172,7 @@ def delete_group(cluster: Cluster, group: str) -> None:
             raise KafkaError(
                 code, f"there is no group {group}", next_step="see what there is with `barnabas groups list`"
             )
-        _raise(code, f"group {group}")
+        raise_for(code, f"group {group}")
 
     cluster.retrying(attempt)
 
@@ -185,7 +186,7 @@ def delete_group_offsets(cluster: Cluster, group: str, partitions: Iterable[Topi
 
     def attempt() -> None:
         response = cluster.coordinator(group).request(OffsetDeleteRequest(group_id=group, topics=topics))
-        _raise(response.error_code, f"group {group}")
+        raise_for(response.error_code, f"group {group}")
         for topic in response.topics:
             for partition in topic.partitions:
                 where = f"the offset of group {group} in {topic.name}-{partition.partition_index}"
@@ -195,11 +196,6 @@ def delete_group_offsets(cluster: Cluster, group: str, partitions: Iterable[Topi
                         f"{where} cannot be deleted: its members read {topic.name}",
                         next_step="stop them first, or have them read other topics",
                     )
-                _raise(partition.error_code, where)
+                raise_for(partition.error_code, where)
 
     cluster.retrying(attempt)
-
-
-def _raise(code: int, what: str) -> None:
-    if code:
-        raise KafkaError(ErrorCode(code), what)

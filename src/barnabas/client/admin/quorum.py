@@ -10,12 +10,15 @@ one is looked for (DescribeCluster on a controllers' listener names it, KIP-919)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import closing, suppress
 from typing import Any
 
+from barnabas.client.admin.described import QuorumDescription
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import ConnectionFailed, first_of
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.client.metadata import parse_bootstrap
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import ANY_VOTER, METADATA_TOPIC, DirectoryId, NodeId
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.brokers import UnregisterBrokerRequest, UnregisterControllerRequest
@@ -41,6 +44,7 @@ __all__ = [
     "controllers_under_way",
     "find_active",
     "reassign_controllers",
+    "registered_controllers",
     "remove_controller",
     "transfer_leadership",
     "unregister_broker",
@@ -97,17 +101,37 @@ def find_active(cluster: Cluster) -> BlockingConnection | None:
         return None  # a broker: it looks for the controller itself
     for node in response.brokers:
         if node.broker_id == response.controller_id:
-            try:
-                return BlockingConnection(
-                    node.host,
-                    node.port,
-                    client_id=cluster.client_id,
-                    timeout=cluster.timeout,
-                    connect_timeout=min(5.0, cluster.timeout),
-                    security=cluster.security,
-                )
-            except ConnectionFailed:
-                return None
+            with suppress(ConnectionFailed):
+                return _dialled(cluster, node.host, node.port)
+    return None
+
+
+def _dialled(cluster: Cluster, host: str, port: int) -> BlockingConnection:
+    return BlockingConnection(
+        host,
+        port,
+        client_id=cluster.client_id,
+        timeout=cluster.timeout,
+        connect_timeout=min(5.0, cluster.timeout),
+        security=cluster.security,
+    )
+
+
+def registered_controllers(cluster: Cluster, quorum: QuorumDescription) -> set[NodeId] | None:
+    """Return the ids of all controllers, voters or not; None where only brokers can be reached.
+
+    Brokers do not tell them, so the leader is asked on its own listener.
+    """
+    request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
+    leader = quorum.leader_replica
+    with suppress(BarnabasError):
+        answer = cluster.any().request(request)
+        if answer.error_code and leader is not None and leader.endpoints:
+            [(host, port)] = parse_bootstrap(leader.endpoints[0].partition("://")[2])
+            with closing(_dialled(cluster, host, port)) as line:
+                answer = line.request(request)
+        if not answer.error_code:
+            return {node.broker_id for node in answer.brokers}
     return None
 
 

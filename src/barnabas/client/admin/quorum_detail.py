@@ -7,11 +7,11 @@ have no effect anywhere.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from barnabas.client.admin.described import QuorumDescription, QuorumDetail, QuorumReplica
-from barnabas.client.admin.quorum import advice, ask_active, find_active
+from barnabas.client.admin.quorum import advice, ask_active, find_active, registered_controllers
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import ConnectionFailed, first_of
 from barnabas.errors import ErrorCode, KafkaError
@@ -22,7 +22,14 @@ from barnabas.wire.schemas.quorum import (
     DescribeQuorumRequestTopicData,
 )
 
-__all__ = ["check_change", "described", "description_request", "quorum_detail", "quorum_history"]
+__all__ = [
+    "check_change",
+    "could_vote",
+    "described",
+    "description_request",
+    "quorum_detail",
+    "quorum_history",
+]
 
 _NOT_CHECKED = -2
 _ELECTION_MS = 3000
@@ -101,17 +108,30 @@ def quorum_detail(cluster: Cluster, cluster_id: Callable[[], str]) -> QuorumDeta
     if not leads and data.leaderless_ms < 0:
         code = ErrorCode(data.error_code)
         raise KafkaError(code, f"describing the quorum: {data.error_message or 'refused'}")
+    quorum = described(response, cluster_id()) if leads else None
+    could_be_voters: tuple[NodeId, ...] | None = tuple(data.could_be_voters)
+    if quorum is not None and data.survivable < 0:
+        could_be_voters = could_vote(quorum, registered_controllers(cluster, quorum))
     return QuorumDetail(
-        described(response, cluster_id()) if leads else None,
+        quorum,
         tuple(data.target_voters),
         data.steps_left,
         tuple(data.committed_voters),
-        tuple(data.could_be_voters),
+        could_be_voters,
         tuple(data.waiting),
         tuple((error.node_id, error.reason) for error in data.peer_errors),
         data.leaderless_ms,
         data.survivable,
     )
+
+
+def could_vote(
+    quorum: QuorumDescription, controllers: Collection[NodeId] | None
+) -> tuple[NodeId, ...] | None:
+    """Return the observers that fetch and are controllers: brokers are among the observers, too."""
+    if controllers is None:
+        return None
+    return tuple(one.id for one in quorum.live(quorum.observers) if one.id in controllers)
 
 
 def quorum_history(cluster: Cluster) -> list[dict[str, Any]]:

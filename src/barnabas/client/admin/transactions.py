@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import first_of
+from barnabas.client.coordinators import raise_for
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Epoch, NodeId, Offset, ProducerId, TopicPartition
 from barnabas.wire.schemas.transactions import (
@@ -81,7 +82,7 @@ def list_transactions(
         found: list[TransactionListing] = []
         for broker in cluster.brokers():
             response = cluster.connection(broker.id).request(request)
-            _raise(response.error_code, f"listing the transactions of broker {broker.id}")
+            raise_for(response.error_code, f"listing the transactions of broker {broker.id}")
             if response.unknown_state_filters:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST,
@@ -110,7 +111,7 @@ def describe_transaction(cluster: Cluster, transactional_id: str) -> Transaction
                 f"there is no transactional id {transactional_id}",
                 next_step="see what there is with `barnabas transactions list`",
             )
-        _raise(found.error_code, f"transactional id {transactional_id}")
+        raise_for(found.error_code, f"transactional id {transactional_id}")
         return TransactionDescription(
             transactional_id,
             coordinator.address,
@@ -134,7 +135,7 @@ def open_transactions(cluster: Cluster, topic: str, partitions: Sequence[int]) -
             request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[index])])
             response = cluster.to_leader(topic, index).request(request)
             one = first_of(first_of(response.topics, topic).partitions, f"{topic}-{index}")
-            _raise(one.error_code, f"partition {topic}-{index}")
+            raise_for(one.error_code, f"partition {topic}-{index}")
             return [
                 OpenTransaction(
                     topic,
@@ -215,12 +216,7 @@ def abort_transaction(
     def attempt() -> OpenTransaction:
         response = cluster.to_leader(topic, partition).request(WriteTxnMarkersRequest(markers=[marker]))
         topics = first_of(response.markers, where).topics
-        _raise(first_of(first_of(topics, where).partitions, where).error_code, f"aborting in {where}")
+        raise_for(first_of(first_of(topics, where).partitions, where).error_code, f"aborting in {where}")
         return one
 
     return cluster.retrying(attempt, on_retry=lambda: cluster.forget(topic))
-
-
-def _raise(code: int, what: str) -> None:
-    if code:
-        raise KafkaError(ErrorCode(code), what)
