@@ -15,6 +15,7 @@ __all__ = [
     "CorruptRecordError",
     "ErrorCode",
     "KafkaError",
+    "PortTakenError",
     "StorageError",
     "UnreadableError",
     "WireError",
@@ -287,6 +288,17 @@ class UnreadableError(CorruptRecordError):
 
 class ConfigError(BarnabasError):
     """A setting that is unknown, malformed, out of range or in conflict with another."""
+
+
+class PortTakenError(ConfigError):
+    """A port that somebody else listens on.  `shown` is the part of the next step that tells who."""
+
+    def __init__(self, endpoint: str, port: int) -> None:
+        self.shown = f"`ss -tanp 'sport = :{port}'` shows it: stop it, wait where it is in TIME-WAIT"
+        super().__init__(
+            f"{endpoint}: port {port} is taken",
+            next_step=f"{self.shown}, or choose another port in listeners",
+        )
 
 
 class StorageError(BarnabasError):

@@ -227,6 +227,20 @@ def test_where_brokers_are_too_few_the_cordoned_ones_are_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("brokers", "step"),
+    [((1, 3), "start another one, or lift a cordon: `barnabas brokers add 3`"), ((1,), "start another one")],
+)
+def test_where_no_other_broker_takes_replicas_only_a_cordon_that_there_is_is_named(
+    brokers: tuple[int, ...], step: str
+) -> None:
+    dirs = {n: BrokerDirs(n, ("/a",), (), ("/a",), (), -1, -1) for n in brokers if n == 3}
+    look = Placement({n: Broker(n, "h", 9092) for n in brokers}, (), {TopicPartition("t", 0): [1]}, dirs)
+    with pytest.raises(ConfigError) as error:
+        look.moved_off(1)
+    assert error.value.next_step == step
+
+
+@pytest.mark.parametrize(
     ("line", "code", "reason"),
     [
         ("brokers drain 9", 4, "there is no broker 9; there are 1, 2, 3, 4"),

@@ -26,6 +26,7 @@ from barnabas.errors import (
     CorruptRecordError,
     ErrorCode,
     KafkaError,
+    PortTakenError,
     StorageError,
 )
 
@@ -346,6 +347,27 @@ def test_every_command_in_docs_and_help_is_one_that_the_parsers_take(
 def test_whoever_lacks_a_right_is_told_who_can_see_which() -> None:
     for code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
         assert "`barnabas acls why`" in next_step_of(KafkaError(code), "consume")
+
+
+@pytest.mark.parametrize(
+    ("words", "option"), [(["--port", "9"], "--port"), ([], "--port"), (["{file}"], "in listeners")]
+)
+def test_a_taken_port_is_blamed_on_what_was_typed(
+    words: list[str],
+    option: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def taken(*_: object, **__: object) -> int:
+        raise PortTakenError("CONTROLLER://127.0.0.1:10", 10)
+
+    monkeypatch.setattr("barnabas.server.node.run.run", taken)
+    file = tmp_path / "node.properties"
+    file.write_text("node.id=1\nprocess.roles=broker,controller\n")
+    assert main(["start", *(word.format(file=file) for word in words)]) == Exit.FAILED
+    reason, next_step = said(capsys)
+    assert reason == "error: CONTROLLER://127.0.0.1:10: port 10 is taken" and option in next_step
 
 
 def every_parser(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:

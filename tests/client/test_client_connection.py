@@ -17,6 +17,7 @@ from barnabas.wire.schemas.cluster import (
     MetadataResponse,
 )
 from barnabas.wire.schemas.fetch import FetchRequest
+from barnabas.wire.schemas.own import BootstrapQuorumRequest
 from barnabas.wire.schemas.produce import ProduceRequest
 from barnabas.wire.schemas.quorum import DescribeQuorumRequest
 
@@ -67,6 +68,16 @@ def test_an_old_broker_answers_in_version_0_and_is_asked_again_within_its_range(
     assert header_of(again).version == 2
     assert connection.negotiate(answered(connection, again, served(metadata=(0, 5)), 2)) is None
     assert connection.versions == {3: (0, 5)}
+
+
+def test_a_node_that_waits_for_a_cluster_is_named_with_the_command_that_begins_one() -> None:
+    connection = Connection(address="10.0.0.1:9093")
+    connection.versions = {ApiVersionsRequest.KEY: (0, 4), BootstrapQuorumRequest.KEY: (0, 0)}
+    with pytest.raises(KafkaError, match=r"the node at 10\.0\.0\.1:9093 waits for a cluster") as refused:
+        connection.version_of(DescribeQuorumRequest)
+    assert refused.value.next_step is not None
+    assert "`barnabas quorum bootstrap -C 10.0.0.1:9093`" in refused.value.next_step
+    assert connection.version_of(BootstrapQuorumRequest) == 0
 
 
 def test_a_broker_that_refuses_twice_is_given_up() -> None:

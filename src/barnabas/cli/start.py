@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.cli.exits import Exit, signals_stop
 from barnabas.cli.typed.numbers import whole
 from barnabas.cli.typed.streams import told_if_possible
-from barnabas.errors import ConfigError
+from barnabas.errors import ConfigError, PortTakenError
 
 if TYPE_CHECKING:
     from barnabas.config import Config
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--port",
-        type=whole(0, 65_535),
+        type=whole(0, 65_534),
         metavar="N",
         help="listen on 127.0.0.1:N, its controller on the next port",
     )
@@ -116,7 +116,9 @@ def _run(args: argparse.Namespace) -> int:
         args.properties = str(prepare(args))
     elif args.port is not None:
         if args.properties is not None:
-            raise ConfigError("--port goes without FILE", next_step="change `listeners` in the file")
+            raise ConfigError(
+                "--port goes without FILE", next_step=f"change `listeners` in {args.properties}"
+            )
         overrides.append(f"listeners=PLAINTEXT://127.0.0.1:{args.port}")
     config = load_config(args.properties, [*overrides, *args.override, *_joining(args)])
     if args.nodes is not None:
@@ -155,6 +157,10 @@ def _run(args: argparse.Namespace) -> int:
     except ConfigError as error:  # what it met when it started (a taken port), not wrong usage
         from barnabas.cli.main import report
 
+        if isinstance(error, PortTakenError) and args.properties is None:
+            error.next_step = (
+                f"{error.shown}, or choose another with --port, which takes the one after it, too"
+            )
         report(error)
         return Exit.FAILED
 
@@ -166,7 +172,7 @@ def _joining(args: argparse.Namespace) -> list[str]:
     if args.bootstrap and args.join:
         raise ConfigError(
             "say --bootstrap or --join: a node begins a cluster or joins one",
-            next_step="--bootstrap at one node, once; --join HOST:PORT at the others",
+            next_step=f"--bootstrap at one node, once; --join {args.join} at the others",
         )
     if args.cluster_id and not (args.bootstrap or args.join):
         raise ConfigError("--cluster-id goes with --bootstrap or --join")

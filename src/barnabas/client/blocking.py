@@ -86,7 +86,7 @@ class BlockingConnection:
         self.port = port
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.timeout = timeout
-        self._core = Connection(client_id, max_frame, meant=meant)
+        self._core = Connection(client_id, max_frame, meant=meant, address=self.address)
         self._answers: dict[int, Response] = {}
         self._forgotten: set[int] = set()
         self._buffers: FrameBuffers | None = None

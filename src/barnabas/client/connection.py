@@ -28,6 +28,7 @@ from barnabas.wire.frame import (
 )
 from barnabas.wire.registry import API_NAMES, response_class
 from barnabas.wire.schemas.cluster import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.wire.schemas.own import BootstrapQuorumRequest
 
 __all__ = [
     "Connection",
@@ -48,6 +49,8 @@ Reader = Callable[[Buffer, int], Any]
 API_VERSIONS = 18
 _METADATA, _VOTE = 3, 52
 """Keys that brokers serve and controllers do not, and the other way round."""
+_BEFORE_A_CLUSTER = {ApiVersionsRequest.KEY, BootstrapQuorumRequest.KEY}
+"""The keys that a node serves while it waits for a cluster to join."""
 DEFAULT_MAX_FRAME = 256 << 20
 """Largest answer we take (bytes).  A broker may exceed fetch.max.bytes by one batch, never by this much."""
 
@@ -121,6 +124,7 @@ class Connection:
         "_expected",
         "_meant",
         "_requests",
+        "address",
         "client_id",
         "finalized",
         "frames",
@@ -135,9 +139,15 @@ class Connection:
         max_frame: int = DEFAULT_MAX_FRAME,
         memory: FrameMemory = HEAP,
         meant: Meant | None = None,
+        *,
+        address: str = "HOST:PORT",
     ) -> None:
-        """`memory` is where large answers are received; a broker that is not the one `meant` says so."""
+        """`memory` is where large answers are received; a broker that is not the one `meant` says so.
+
+        `address` is for the next steps of errors.
+        """
         self.client_id = client_id
+        self.address = address
         self._meant = meant
         self.max_frame = max_frame
         self.versions: dict[int, tuple[int, int]] | None = None
@@ -207,6 +217,13 @@ class Connection:
         first, last = request.VERSIONS
         if self.versions is None or key is None:
             return int(last)
+        if key != BootstrapQuorumRequest.KEY and self.versions.keys() == _BEFORE_A_CLUSTER:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"the node at {self.address} waits for a cluster: none that it was to join has answered yet",
+                next_step=f"start the others; where there is no cluster yet: `barnabas quorum bootstrap "
+                f"-C {self.address}`, once, begins one with this node",
+            )
         low, high = self.versions.get(key, (0, -1))
         version = min(high, last)
         if version < max(low, first):
@@ -216,7 +233,7 @@ class Connection:
                     ErrorCode.UNSUPPORTED_VERSION,
                     f"a controller listens there: it does not serve {API_NAMES.get(key, key)}",
                     next_step="give the address of a broker: `barnabas cluster list-endpoints "
-                    "--bootstrap-controller HOST:PORT` names them",
+                    f"--bootstrap-controller {self.address}` names them",
                 )
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,

@@ -117,9 +117,10 @@ class Placement:
 
         others = [one for one in self.targets() if one != broker]
         if not others:
+            cordoned = sorted(self.cordoned - {broker})
+            lift = f", or lift a cordon: `barnabas brokers add {cordoned[0]}`" if cordoned else ""
             raise ConfigError(
-                f"no other broker than {broker} may take replicas",
-                next_step="start another one, or lift a cordon with `barnabas brokers add ID`",
+                f"no other broker than {broker} may take replicas", next_step=f"start another one{lift}"
             )
         return self._planned(vacated, others, [broker])
 

@@ -53,9 +53,7 @@ def unregister(admin: Admin, args: argparse.Namespace, document: str, *, at_cont
         print(f"  {len(named)} partitions still name it and have one copy fewer.")
         print("  next: `barnabas rebalance run` does not move them; `barnabas brokers drain` does")
     if not at_controller and _votes(admin, args.id):
-        print(
-            f"  It is still a voter of the quorum; next: `barnabas quorum remove-controller -i {args.id} ...`"
-        )
+        print(f"  It is still a voter of the quorum; next: `barnabas quorum remove-controller -i {args.id}`")
     return 0
 
 

@@ -57,7 +57,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self.timeout = timeout
         self._is_out = is_out
         self._made = forks()
-        self._core = Connection(client_id, max_frame, memory, meant)
+        self._core = Connection(client_id, max_frame, memory, meant, address=address)
         self._transport: asyncio.Transport | None = None
         self._answers: dict[int, Callable[[Response | BarnabasError], None]] = {}
         """By correlation id: who waits for the answer."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any, TypeAlias
 
-from barnabas.errors import ConfigError
+from barnabas.errors import ConfigError, PortTakenError
 from barnabas.model import Endpoint
 
 __all__ = ["bind", "unpace"]
@@ -120,11 +120,7 @@ def unpace(accepted: socket.socket) -> None:
 
 def _cannot_bind(endpoint: Endpoint, error: OSError) -> ConfigError:
     if error.errno == errno.EADDRINUSE:
-        return ConfigError(
-            f"{endpoint}: port {endpoint.port} is taken",
-            next_step=f"`ss -tanp 'sport = :{endpoint.port}'` shows it: stop it, wait where it is in TIME-WAIT, "
-            "or choose another port in listeners",
-        )
+        return PortTakenError(str(endpoint), endpoint.port)
     if error.errno == errno.EACCES:
         return ConfigError(
             f"{endpoint}: port {endpoint.port} needs privileges this process does not have",

@@ -145,7 +145,9 @@ class _Maker:
                 if now - said >= interval:
                     said, interval = now, min(2 * interval, LONGEST_S)
                     asked = ",".join(f"{host}:{port}" for host, port in controllers_of(config))
-                    begin = "barnabas quorum bootstrap -C HOST:PORT, once, at one controller"
+                    here = [f"{at.host or '127.0.0.1'}:{at.port}" for at in config.controller_listeners[:1]]
+                    at = here[0] if "controller" in config.roles and here else "HOST:PORT"
+                    begin = f"barnabas quorum bootstrap -C {at}, once, at one controller"
                     events.emit(
                         AWAITS, seconds=int(now - begun), asked=asked, next=f"for a new cluster: {begin}"
                     )
