@@ -147,6 +147,20 @@ def test_read_committed_ends_before_an_open_transaction(node: Node) -> None:
     assert ask(node, -1, isolation=0).offset == 7
 
 
+def test_the_newest_timestamp_below_an_open_transaction_is_found_by_read_committed(node: Node) -> None:
+    """Apache Kafka answers -1 while the newest timestamp of all is above the last stable offset."""
+    spread(node)
+    partition = node.broker.partition("t", 0)
+    assert partition is not None
+    newest = Record(0, WALL + 90, None, b"v")
+    open_one = write_batch([newest], producer_id=4, producer_epoch=0, base_sequence=0, transactional=True)
+    partition.append(open_one, read_batch_header(open_one), node.now)
+    node.turn()
+    committed, uncommitted = (ask(node, -3, isolation=isolation) for isolation in (1, 0))
+    assert (committed.error_code, committed.offset, committed.timestamp) == (0, 3, WALL + 50)
+    assert (uncommitted.offset, uncommitted.timestamp) == (6, WALL + 90)
+
+
 def test_a_partition_named_twice_is_an_invalid_request(node: Node) -> None:
     twice = [ListOffsetsPartition(partition_index=0, timestamp=-1)] * 2
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=twice)])
