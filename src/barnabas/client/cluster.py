@@ -14,7 +14,12 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from barnabas.client.blocking import BlockingConnection, ConnectionFailed
-from barnabas.client.coordinators import coordinator_request, found_coordinator
+from barnabas.client.coordinators import (
+    coordinator_request,
+    found_coordinator,
+    from_an_old_coordinator,
+    may_be_old,
+)
 from barnabas.client.metadata import (
     METADATA_AGE,
     Broker,
@@ -260,6 +265,25 @@ class Cluster:
         )
         self.metadata.meet(found)
         return self.connection(found.id)
+
+    def at_coordinator(
+        self, group: str, talk: Callable[[BlockingConnection], T], *, transaction: bool = False
+    ) -> T:
+        """`cluster.at_coordinator("g", describe)`: what the coordinator says, tried until the time is over.
+
+        What a coordinator refuses that is out does not count: the one after it is asked.
+        """
+
+        def attempt() -> T:
+            coordinator = self.coordinator(group, transaction=transaction)
+            try:
+                return talk(coordinator)
+            except KafkaError as error:
+                if may_be_old(error) and self.left(coordinator):
+                    raise from_an_old_coordinator(error) from error
+                raise
+
+        return self.retrying(attempt)
 
     def _dial(self, host: str, port: int, limit: float = CONNECT_S) -> BlockingConnection:
         try:

@@ -10,13 +10,21 @@ from barnabas.client.security.rights import granting
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.wire.schemas.groups import FindCoordinatorRequest
 
-__all__ = ["coordinator_request", "found_coordinator", "raise_for"]
+__all__ = [
+    "coordinator_request",
+    "found_coordinator",
+    "from_an_old_coordinator",
+    "may_be_old",
+    "raise_for",
+]
 
 _SEVERAL_SINCE = 4
 _LOADS = (
     "wait longer (--timeout 120); if it does not end, that broker's log says why: a broker of Apache Kafka ends at"
     " `number of partitions has changed`, and reads on after a restart"
 )
+_OF_A_REBALANCE = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED)
+"""What members hear in every rebalance, from coordinators that are well."""
 
 
 def coordinator_request(key: str, transaction: bool, version: int) -> FindCoordinatorRequest:
@@ -25,6 +33,16 @@ def coordinator_request(key: str, transaction: bool, version: int) -> FindCoordi
     return FindCoordinatorRequest(
         key="" if several else key, key_type=int(transaction), coordinator_keys=[key] if several else []
     )
+
+
+def may_be_old(error: KafkaError) -> bool:
+    """Return whether a coordinator that is cut off could have refused what the new one would take."""
+    return not error.code.retriable and error.code not in _OF_A_REBALANCE
+
+
+def from_an_old_coordinator(error: KafkaError) -> KafkaError:
+    """Return what a refusal comes to whose sender is out: another coordinator has to be asked."""
+    return KafkaError(ErrorCode.NOT_COORDINATOR, f"a coordinator that is out refused: {error.message}")
 
 
 def found_coordinator(response: Any, version: int, key: str, *, transaction: bool) -> Broker:

@@ -7,6 +7,7 @@ from typing import Any
 
 from barnabas.client.admin.described import GroupDescription, GroupListing, GroupOffset, Member
 from barnabas.client.assignment import decode_assignment
+from barnabas.client.blocking import BlockingConnection
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import first_of
 from barnabas.client.coordinators import raise_for
@@ -54,8 +55,7 @@ def list_groups(cluster: Cluster) -> list[GroupListing]:
 def describe_group(cluster: Cluster, group: str) -> GroupDescription:
     """`describe_group(cluster, "billing")`; KafkaError GROUP_ID_NOT_FOUND when there is none."""
 
-    def attempt() -> GroupDescription:
-        coordinator = cluster.coordinator(group)
+    def attempt(coordinator: BlockingConnection) -> GroupDescription:
         response = coordinator.request(DescribeGroupsRequest(groups=[group]))
         found = first_of(response.groups, f"group {group}")
         if found.error_code in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND) and (
@@ -84,7 +84,7 @@ def describe_group(cluster: Cluster, group: str) -> GroupDescription:
             group, found.group_state, "classic", found.protocol_data, coordinator.address, members
         )
 
-    return cluster.retrying(attempt)
+    return cluster.at_coordinator(group, attempt)
 
 
 def _describe_newer(coordinator: Any, group: str) -> GroupDescription | None:
@@ -115,7 +115,7 @@ def _describe_newer(coordinator: Any, group: str) -> GroupDescription | None:
 
 def group_offsets(cluster: Cluster, group: str) -> list[GroupOffset]:
     """`group_offsets(cluster, "billing")` -> every partition that the group has committed or reads."""
-    committed = cluster.retrying(lambda: committed_offsets(cluster.coordinator(group), group))
+    committed = cluster.at_coordinator(group, lambda coordinator: committed_offsets(coordinator, group))
     owners: dict[TopicPartition, Member] = {}
     try:
         for member in describe_group(cluster, group).members:
@@ -145,7 +145,7 @@ def group_offsets(cluster: Cluster, group: str) -> list[GroupOffset]:
 def set_group_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, Offset]) -> None:
     """`set_group_offsets(cluster, "billing", {TopicPartition("t", 0): 0})`; refused while it has members."""
     try:
-        cluster.retrying(lambda: commit_offsets(cluster.coordinator(group), group, offsets))
+        cluster.at_coordinator(group, lambda coordinator: commit_offsets(coordinator, group, offsets))
     except KafkaError as error:
         if error.code not in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
             raise
@@ -159,8 +159,8 @@ def set_group_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartit
 def delete_group(cluster: Cluster, group: str) -> None:
     """`delete_group(cluster, "billing")`: with its offsets; refused while it has members."""
 
-    def attempt() -> None:
-        response = cluster.coordinator(group).request(DeleteGroupsRequest(groups_names=[group]))
+    def attempt(coordinator: BlockingConnection) -> None:
+        response = coordinator.request(DeleteGroupsRequest(groups_names=[group]))
         code = ErrorCode(first_of(response.results, f"group {group}").error_code)
         if code == ErrorCode.NON_EMPTY_GROUP:
             raise KafkaError(
@@ -174,7 +174,7 @@ def delete_group(cluster: Cluster, group: str) -> None:
             )
         raise_for(code, f"group {group}")
 
-    cluster.retrying(attempt)
+    cluster.at_coordinator(group, attempt)
 
 
 def delete_group_offsets(cluster: Cluster, group: str, partitions: Iterable[TopicPartition]) -> None:
@@ -184,8 +184,8 @@ def delete_group_offsets(cluster: Cluster, group: str, partitions: Iterable[Topi
         by_topic.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=partition))
     topics = [OffsetDeleteRequestTopic(name=name, partitions=some) for name, some in by_topic.items()]
 
-    def attempt() -> None:
-        response = cluster.coordinator(group).request(OffsetDeleteRequest(group_id=group, topics=topics))
+    def attempt(coordinator: BlockingConnection) -> None:
+        response = coordinator.request(OffsetDeleteRequest(group_id=group, topics=topics))
         raise_for(response.error_code, f"group {group}")
         for topic in response.topics:
             for partition in topic.partitions:
@@ -198,4 +198,4 @@ def delete_group_offsets(cluster: Cluster, group: str, partitions: Iterable[Topi
                     )
                 raise_for(partition.error_code, where)
 
-    cluster.retrying(attempt)
+    cluster.at_coordinator(group, attempt)

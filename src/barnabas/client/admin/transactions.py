@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from barnabas.client.blocking import BlockingConnection
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import first_of
 from barnabas.client.coordinators import raise_for
@@ -101,8 +102,7 @@ def list_transactions(
 def describe_transaction(cluster: Cluster, transactional_id: str) -> TransactionDescription:
     """`describe_transaction(cluster, "etl-1")`; KafkaError TRANSACTIONAL_ID_NOT_FOUND when there is none."""
 
-    def attempt() -> TransactionDescription:
-        coordinator = cluster.coordinator(transactional_id, transaction=True)
+    def attempt(coordinator: BlockingConnection) -> TransactionDescription:
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
         [found] = coordinator.request(request).transaction_states
         if found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
@@ -123,7 +123,7 @@ def describe_transaction(cluster: Cluster, transactional_id: str) -> Transaction
             tuple(TopicPartition(topic.topic, index) for topic in found.topics for index in topic.partitions),
         )
 
-    return cluster.retrying(attempt)
+    return cluster.at_coordinator(transactional_id, attempt, transaction=True)
 
 
 def open_transactions(cluster: Cluster, topic: str, partitions: Sequence[int]) -> list[OpenTransaction]:

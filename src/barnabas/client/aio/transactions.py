@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.aio.connection import AsyncConnection
+from barnabas.client.coordinators import from_an_old_coordinator, may_be_old
 from barnabas.client.producing.transaction_machine import Exchange, GroupMember, TransactionMachine
 from barnabas.errors import KafkaError
 from barnabas.model import Offset, TopicPartition
@@ -49,7 +50,13 @@ class AsyncTransactions(TransactionMachine):
             exchange = self.committing_offsets(offsets, member)
 
             async def attempt() -> None:
-                await _talk(await self.cluster.coordinator(member.group), exchange)
+                coordinator = await self.cluster.coordinator(member.group)
+                try:
+                    await _talk(coordinator, exchange)
+                except KafkaError as error:
+                    if may_be_old(error) and await self.cluster.left(coordinator):
+                        raise from_an_old_coordinator(error) from error
+                    raise
 
             try:
                 await self._exchange(self.adding_offsets(member.group))
@@ -77,9 +84,9 @@ class AsyncTransactions(TransactionMachine):
             try:
                 await _talk(self._coordinator, exchange)
             except KafkaError as error:
-                if error.code.retriable or not await self.cluster.left(self._coordinator):
-                    raise
-                raise self.from_an_old_coordinator(error) from error
+                if may_be_old(error) and await self.cluster.left(self._coordinator):
+                    raise from_an_old_coordinator(error) from error
+                raise
 
         def look_again() -> None:
             self._coordinator = None

@@ -189,11 +189,6 @@ class TransactionMachine:
         if error.code in _FENCED:
             self._fenced(error)
 
-    @staticmethod
-    def from_an_old_coordinator(error: KafkaError) -> KafkaError:
-        """Return what a refusal comes to whose sender is out: another coordinator has to be asked."""
-        return KafkaError(ErrorCode.NOT_COORDINATOR, f"a coordinator that is out refused: {error.message}")
-
     def not_added(self, targets: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those that are not in the transaction yet."""
         return [target for target in targets if target not in self._partitions]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.cluster import Cluster
+from barnabas.client.coordinators import from_an_old_coordinator, may_be_old
 from barnabas.client.producing.transaction_machine import (
     Exchange,
     GroupMember,
@@ -72,7 +73,7 @@ class Transactions(TransactionMachine):
             try:
                 self._exchange(self.adding_offsets(member.group))
                 self.offsets_added(member.group)
-                self.cluster.retrying(lambda: _talk(self.cluster.coordinator(member.group), exchange))
+                self.cluster.at_coordinator(member.group, lambda coordinator: _talk(coordinator, exchange))
             except KafkaError as error:
                 self.refused(error)
                 self.failed(error)
@@ -95,9 +96,9 @@ class Transactions(TransactionMachine):
             try:
                 _talk(self._coordinator, exchange)
             except KafkaError as error:
-                if error.code.retriable or not self.cluster.left(self._coordinator):
-                    raise
-                raise self.from_an_old_coordinator(error) from error
+                if may_be_old(error) and self.cluster.left(self._coordinator):
+                    raise from_an_old_coordinator(error) from error
+                raise
 
         def look_again() -> None:
             self._coordinator = None
@@ -121,6 +122,6 @@ def end_prepared(cluster: Cluster, prepared: ProducerEpoch, *, commit: bool) -> 
     Raises KafkaError: INVALID_TXN_STATE or one of fencing where it was ended in the other way, or by its timeout.
     """
     exchange = ending_request(prepared, commit=commit)
-    cluster.retrying(
-        lambda: _talk(cluster.coordinator(prepared.transactional_id, transaction=True), exchange)
+    cluster.at_coordinator(
+        prepared.transactional_id, lambda coordinator: _talk(coordinator, exchange), transaction=True
     )
