@@ -108,6 +108,27 @@ def test_a_json_line_that_is_none_is_refused(text: bytes) -> None:
         parser_of("json", None)(text)
 
 
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("json", b'{"version":1,"kind":"record","value":"v","timestamp":9223372036854775808}'),
+        ("{timestamp} {value}", b"9223372036854775808 v"),
+        ("{partition} {value}", b"2147483648 v"),
+        ("{partition} {value}", b"9" * 5000 + b" v"),
+    ],
+)
+def test_a_number_in_a_line_that_no_record_can_carry_is_named(template: str, text: bytes) -> None:
+    with pytest.raises(ValueError, match="is no number from"):
+        parser_of(template, None)(text)
+
+
+@pytest.mark.parametrize(
+    ("template", "text"), [("json", b'{"value":"v","timestamp":-1}'), ("{timestamp} {value}", b"-1 v")]
+)
+def test_the_time_of_a_record_that_has_none_is_read_as_it_is_printed(template: str, text: bytes) -> None:
+    assert parser_of(template, None)(text).timestamp == -1
+
+
 # ------------------------------------------------------------------ produce
 
 

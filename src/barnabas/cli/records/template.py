@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from barnabas.cli.output import JSON_VERSION
+from barnabas.cli.typed.numbers import INT32, INT64
 from barnabas.errors import ConfigError
 
 __all__ = ["Line", "header_of", "headers_of", "parser_of", "printer_of"]
@@ -196,8 +197,11 @@ def _missing(parts: list[_Part], text: bytes) -> bytes:
 def _number(field: str, text: bytes | None) -> int | None:
     if not text:
         return None
-    if not text.isdigit():
-        raise ValueError(f"says {field} {text.decode(errors='replace')!r}, which is no number")
+    least, most = _BOUNDS[field]
+    digits = text.removeprefix(b"-")
+    if not digits.isdigit() or len(digits) > _MOST_DIGITS or not least <= int(text) <= most:
+        shown = text[: _MOST_DIGITS + 1].decode(errors="replace")
+        raise ValueError(f"says {field} {shown!r}, which is no number from {least} to {most}")
     return int(text)
 
 
@@ -212,6 +216,10 @@ def header_of(text: bytes) -> tuple[str, bytes | None]:
     return name.decode(), content if found else None
 
 
+_BOUNDS = {"partition": (0, INT32), "timestamp": (-1, INT64)}
+"""-1 is the time of a record that has none: `consume` prints it."""
+_MOST_DIGITS = 19
+"""Of a number in 64 bits; Python refuses to read one of thousands."""
 _JSON_FIELDS = {"version", "kind", "topic", "partition", "offset", "timestamp", "key", "value", "headers"}
 
 
@@ -225,10 +233,10 @@ def _json_parsed(text: bytes) -> Line:
         raise ValueError('is no JSON object with a "value"')
     if unknown := sorted(said.keys() - _JSON_FIELDS):
         raise ValueError(f"has the unknown field {unknown[0]!r}")
-    for field in ("partition", "timestamp"):
+    for field, (least, most) in _BOUNDS.items():
         number = said.get(field)
-        if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
-            raise ValueError(f"says {field} {number!r}, which is no number")
+        if number is not None and (type(number) is not int or not least <= number <= most):
+            raise ValueError(f"says {field} {str(number)[:40]}, which is no number from {least} to {most}")
     headers = said.get("headers")
     if headers is not None:
         headers = tuple((_name(pair), _bytes(pair[1])) for pair in headers)
