@@ -15,10 +15,12 @@ import pytest
 from tests.client.certificates import Authority
 
 from barnabas.cli.doctor import login
+from barnabas.cli.doctor.findings import Findings
 from barnabas.cli.doctor.line import Address, says_http, speaks
 from barnabas.cli.main import main
 from barnabas.client.admin.users import set_password
 from barnabas.client.cluster import Cluster as ClusterClient
+from barnabas.controller.versions import LATEST
 from barnabas.settings.table_access import STANDARD_AUTHORIZER
 from barnabas.testing.cluster import Cluster, free_ports
 
@@ -377,6 +379,20 @@ def test_where_nothing_is_wrong_nothing_fails(
     assert clinic.at(listener, client(clinic)) == 0
     out = capsys.readouterr().out
     assert "failed" not in out and "cluster" in out and "can be reached" in out
+    assert "a node of this release can join" in out
+
+
+def test_a_cluster_that_a_node_of_this_release_cannot_join_is_told_with_both_ranges() -> None:
+    found = Findings()
+    levels: dict[str, int]
+    for levels in ({}, {"metadata.version": 30}, {"metadata.version": LATEST + 1}):
+        login.examine_levels(levels, found)
+    ok, warning = found.rows
+    assert ok.said == "metadata.version is at 30 (4.3-IV0); a node of this release can join"
+    assert warning.said.startswith(
+        "a node of this release cannot join: it supports metadata.version 7 (3.3-IV3)"
+    )
+    assert warning.said.endswith(f"not {LATEST + 1}") and "a newer release" in warning.next
 
 
 def test_a_name_that_nobody_knows(clinic: Clinic, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,6 +40,9 @@ PRINCIPALS = ("User:alice", "User:bob", "User:*", "Group:alice", "User:CN=Duke,O
 LOGINS = tuple(name for name in PRINCIPALS if name != "User:*")
 """(A login as `*` is an exception inside Kafka; here it has the rights of everybody.)"""
 HOSTS = ("10.0.0.1", "10.0.0.2", "192.168.0.1")
+RANGES = ("10.0.0.0/31", "10.9.9.9/8", "0.0.0.0/0", "::/0", "192.168.0.1/33")
+"""The last one is none, and matches nobody."""
+ENFORCES_RANGES = not any(KAFKA_LIBS.glob("kafka-clients-4.3.*"))
 TYPES = tuple(OPERATIONS)
 
 
@@ -60,7 +63,7 @@ def drawn(rng: random.Random) -> Acl:
         rng.choice(NAMES),
         rng.choice((PatternType.LITERAL, PatternType.LITERAL, PatternType.PREFIXED)),
         rng.choice(PRINCIPALS),
-        rng.choice(("*", "*", *HOSTS)),
+        rng.choice(("*", "*", *HOSTS, *(RANGES if ENFORCES_RANGES else ()))),
         rng.choice([op for op in Operation if op is not Operation.ANY]),
         rng.choice((Permission.ALLOW, Permission.ALLOW, Permission.ALLOW, Permission.DENY)),
     )

@@ -15,8 +15,13 @@ from barnabas.raft.effects import Accepted
 from barnabas.raft.entries import Batch, Opaque
 from barnabas.server.kraft.proposals import STEPS, Requests, Submission
 from barnabas.server.kraft.records import Encoded, encode_batch
+from barnabas.server.observe import events
 from barnabas.wire.codec.message import Message
-from barnabas.wire.schemas.brokers import BrokerHeartbeatRequest
+from barnabas.wire.schemas.brokers import (
+    BrokerHeartbeatRequest,
+    ControllerRegistrationRequest,
+    ControllerRegistrationRequestFeature,
+)
 from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
 
 MANY = 1000
@@ -197,3 +202,21 @@ def test_a_quorum_takes_other_turns_between_the_steps_of_a_decision() -> None:
         await until(lambda: not node.errors)
 
     run(story)
+
+
+def test_a_node_that_does_not_know_a_level_of_the_cluster_is_told_once_where_the_leader_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It asks again and again, and its own log may be far away."""
+    told: list[str] = []
+    monkeypatch.setattr(events, "emit", lambda event, **said: told.append(f"{event.name}: {said['reason']}"))
+    line = Line()
+    features = [ControllerRegistrationRequestFeature(name="metadata.version", max_supported_version=30)]
+    for controller in (5, 5, 6):
+        line.ask(ControllerRegistrationRequest(controller_id=controller, features=features))
+        line.turn()
+    assert [f"{said.partition(' supports')[0]}" for said in told] == [
+        "controller.registration-refused: controller 5",
+        "controller.registration-refused: controller 6",
+    ]
+    assert "30 (4.3-IV0), not 33 (4.4-IV2)" in told[0]

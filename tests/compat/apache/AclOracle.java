@@ -16,7 +16,6 @@ import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.common.security.auth.SecurityProtocol;
-import org.apache.kafka.common.utils.SecurityUtils;
 import org.apache.kafka.metadata.authorizer.StandardAcl;
 import org.apache.kafka.metadata.authorizer.StandardAuthorizer;
 import org.apache.kafka.server.authorizer.Action;
@@ -46,7 +45,8 @@ public class AclOracle {
     static ResourceType type(String code) { return ResourceType.fromCode(Byte.parseByte(code)); }
 
     static Context context(String principal, String host) throws Exception {
-        return new Context(SecurityUtils.parseKafkaPrincipal(principal), InetAddress.getByName(host));
+        String[] parts = principal.split(":", 2);
+        return new Context(new KafkaPrincipal(parts[0], parts[1]), InetAddress.getByName(host));
     }
 
     public static void main(String[] args) throws Exception {

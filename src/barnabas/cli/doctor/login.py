@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from ipaddress import ip_address
 
 from barnabas.cli.doctor.descriptors import examine_descriptors
@@ -11,11 +12,25 @@ from barnabas.cli.doctor.line import Address, dial
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.connection import ConnectionFailed
 from barnabas.client.security.options import Security
+from barnabas.controller.feature_levels import (
+    METADATA_VERSION,
+    NEWER_RELEASE,
+    level_text,
+    supported,
+    unknown_level,
+)
 from barnabas.errors import BarnabasError, ErrorCode
 from barnabas.wire.schemas.cluster import DescribeClusterRequest, MetadataRequest
 from barnabas.wire.schemas.sasl import SaslHandshakeRequest
 
-__all__ = ["examine_cluster", "examine_login", "examine_mechanisms", "examine_versions", "is_this_machine"]
+__all__ = [
+    "examine_cluster",
+    "examine_levels",
+    "examine_login",
+    "examine_mechanisms",
+    "examine_versions",
+    "is_this_machine",
+]
 
 _PROBE = "barnabas-doctor"
 """A mechanism that nobody has: a listener that asks for a login answers with those that it takes."""
@@ -144,6 +159,7 @@ def examine_cluster(address: Address, security: Security, found: Findings) -> No
     """The cluster behind the listener, and the addresses that it sends its clients to."""
     try:
         with _connect(address, security) as connection:
+            examine_levels(connection.finalized, found)
             answer = connection.request(DescribeClusterRequest(include_cluster_authorized_operations=True))
             if answer.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
                 answer = connection.request(DescribeClusterRequest(endpoint_type=2))
@@ -183,6 +199,17 @@ def examine_cluster(address: Address, security: Security, found: Findings) -> No
             "whoever reaches this listener may do everything, without a login",
             "give the listener a login and its node an authorizer, or listen on 127.0.0.1",
         )
+
+
+def examine_levels(levels: Mapping[str, int], found: Findings) -> None:
+    """Say whether a node of this release could join a cluster that has finalized these levels."""
+    if not levels:
+        return
+    if why := unknown_level(supported(), levels):
+        found.warn("levels", f"a node of this release cannot join: it {why}", NEWER_RELEASE)
+        return
+    level = level_text(METADATA_VERSION, levels.get(METADATA_VERSION, 0))
+    found.ok("levels", f"{METADATA_VERSION} is at {level}; a node of this release can join")
 
 
 def is_this_machine(host: str) -> bool:

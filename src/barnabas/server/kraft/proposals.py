@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 
 from barnabas.controller.controller import Controller
-from barnabas.controller.feature_levels import METADATA_VERSION, unknown_to
+from barnabas.controller.feature_levels import METADATA_VERSION, NEWER_RELEASE, unknown_to
 from barnabas.controller.versions import LATEST
 from barnabas.controller.view import Decision
 from barnabas.errors import ErrorCode, KafkaError
@@ -32,6 +32,7 @@ from barnabas.server.kraft.reserve import Reserve
 from barnabas.server.observe import events
 from barnabas.wire.codec.message import Message, MetadataRecord
 from barnabas.wire.metadata import BrokerRegistrationChangeRecord, NoOpRecord
+from barnabas.wire.schemas.brokers import BrokerRegistrationRequest, ControllerRegistrationRequest
 
 __all__ = ["STEPS", "STRANGER", "Requests", "Submission"]
 
@@ -40,6 +41,13 @@ STEPS = 100
 STRANGER = "this node is not the active controller of the quorum that its sender is of"
 _FENCED = 1
 
+UNFIT = events.register(
+    "controller.registration-refused",
+    logging.WARNING,
+    "a node does not know a level of this cluster, and cannot register",
+)
+_REGISTRATIONS = (BrokerRegistrationRequest, ControllerRegistrationRequest)
+_MOST_TOLD = 100
 SESSION_OVER = events.register(
     "controller.session-over", logging.WARNING, "a broker sent no heartbeat for its session: it is fenced"
 )
@@ -112,6 +120,7 @@ class Requests:
         "_left",
         "_line",
         "_most",
+        "_told",
         "controller",
         "high_watermark",
         "reserve",
@@ -132,6 +141,8 @@ class Requests:
         """The decision under way goes on in another loop step: whoever drives this sets it back."""
         self._deciding: Generator[None, None, None] | None = None
         """The decision of the first in line, under way."""
+        self._told: set[str] = set()
+        """Refused registrations of which an event tells already."""
         self._end: Offset = 0
         self._line: deque[Submission] = deque()
         self._committing: deque[Submission] = deque()
@@ -216,6 +227,8 @@ class Requests:
             return not self.resting
         except KafkaError as error:
             self._done()
+            if error.code is ErrorCode.UNSUPPORTED_VERSION:
+                self._tell_unfit(submission.request, error)
             submission.refuse(error)
             return False
         except Exception as error:  # it touched nothing: no request, however odd, may end the node
@@ -231,6 +244,12 @@ class Requests:
     def unfit(self, features: tuple[tuple[str, int, int], ...]) -> str | None:
         """Say which level of the cluster a node with these features does not know (`raft.settings`)."""
         return None if self.controller is None else unknown_to(features, self.controller.image.features)
+
+    def _tell_unfit(self, request: Message | None, error: KafkaError) -> None:
+        """Say once which node cannot register, where this node's operator looks, too; it asks again and again."""
+        if isinstance(request, _REGISTRATIONS) and error.message not in self._told:
+            self._told = {*self._told, error.message} if len(self._told) < _MOST_TOLD else {error.message}
+            events.emit(UNFIT, reason=error.message, next=NEWER_RELEASE)
 
     def _refusal(self, submission: Submission) -> KafkaError | None:
         if self._is_stranger(submission.request):

@@ -209,7 +209,7 @@ def response_in_steps(message: Message, listener: str) -> Generator[None, None, 
 def _whole(message: Any) -> None:
     """Raise the error of the whole answer, if it has one."""
     if message.error_code:
-        raise KafkaError(code_of(message.error_code), f"the whole {message.NAME} was refused")
+        raise KafkaError(code_of(message.error_code))
 
 
 def _only(topics: Sequence[Any]) -> Any:
