@@ -12,6 +12,8 @@ from tests.cli.shell import Shell
 from tests.server.secured import Secured, run_secured
 
 from barnabas.cli.main import main
+from barnabas.client.admin.acls import _raise
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.settings.table_access import STANDARD_AUTHORIZER
 from barnabas.testing import Cluster
 from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic
@@ -103,6 +105,22 @@ def test_check_names_the_rule_that_decides(shell: Shell) -> None:
     assert shell.out == "User:alice may not: DENY User:* READ on TOPIC:LITERAL:* from ::ffff:10.0.0.1\n"
 
 
+@pytest.mark.usefixtures("no_acls")
+def test_a_range_of_addresses_is_denied(shell: Shell) -> None:
+    assert shell("acls add --allow-principal User:alice --operation Read --topic orders") == 0
+    deny = "acls add --deny-principal User:* --deny-host 10.0.0.0/8 --operation Read --topic orders"
+    assert shell(deny) == 0, shell.err
+    for host, said in (("10.9.9.9", "may not: DENY"), ("11.0.0.1", "may: ALLOW")):
+        shell(f"acls check --principal User:alice --operation Read --topic orders --host {host}")
+        assert shell.out.startswith(f"User:alice {said}"), shell.out
+
+
+def test_a_range_that_the_cluster_cannot_have_yet_is_refused_with_the_way_to_it() -> None:
+    with pytest.raises(KafkaError, match=r"4\.4-IV1") as caught:
+        _raise(ErrorCode.UNSUPPORTED_VERSION, "require metadata version 4.4-IV1 or higher")
+    assert "barnabas features upgrade --release-version 4.4" in (caught.value.next_step or "")
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -118,6 +136,7 @@ def test_check_names_the_rule_that_decides(shell: Shell) -> None:
             "acls add --allow-principal User:a --topic t --allow-host db.example.com",
             "names of hosts never match",
         ),
+        ("acls add --deny-principal User:a --topic t --deny-host 10.0.0.0/33", "no range of addresses"),
         (
             "acls add --allow-principal User:a --topic t --producer --operation Read",
             "--producer and --consumer",

@@ -199,4 +199,8 @@ def _refusals(node: NodeId, answer: DescribeAclsResponse) -> list[RefusalRow]:
 
 def _raise(code: int, message: str | None) -> None:
     if code:
-        raise KafkaError(ErrorCode(code), message or "the request was refused")
+        too_low = code == ErrorCode.UNSUPPORTED_VERSION  # metadata.version, for a range of addresses
+        step = "`barnabas features upgrade --release-version 4.4`, once every node knows it"
+        raise KafkaError(
+            ErrorCode(code), message or "the request was refused", next_step=step if too_low else None
+        )
