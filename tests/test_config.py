@@ -51,12 +51,11 @@ def test_an_unknown_setting_names_the_nearest() -> None:
 
 
 def test_a_setting_of_kafka_that_we_do_not_use_is_taken_with_a_warning() -> None:
-    warnings: list[str] = []
-    Config.load({"num.io.threads": "8", "sasl.jaas.config": "x"}, warn=warnings.append)
-    assert warnings == [
-        "num.io.threads: known to Kafka, not used by this release",
-        "sasl.jaas.config: known to Kafka, not used by this release",
-    ]
+    config = Config.load({"num.io.threads": "8", "num.partitions": "3", "sasl.jaas.config": "x"})
+    assert config.unused == {
+        "known to Kafka, not used by this release": ["num.io.threads", "sasl.jaas.config"]
+    }
+    assert config.at("CLIENTS").unused == config.unused and not Config.load().unused
 
 
 def test_all_settings_that_cannot_be_used_are_named_at_once_with_what_to_do() -> None:
@@ -158,10 +157,9 @@ def test_every_setting_says_what_it_takes() -> None:
 
 
 def test_a_setting_that_we_had_once_is_taken_with_a_warning_that_says_what_became_of_it() -> None:
-    warnings: list[str] = []
-    Config.load({"barnabas.produce.check.records": "false"}, warn=warnings.append)
-    (said,) = warnings
-    assert said.startswith("barnabas.produce.check.records: not used any more: every record is checked now")
+    ((why, names),) = Config.load({"barnabas.produce.check.records": "false"}).unused.items()
+    assert names == ["barnabas.produce.check.records"]
+    assert why.startswith("not used any more: every record is checked now")
 
 
 @pytest.mark.parametrize(

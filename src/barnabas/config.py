@@ -7,7 +7,7 @@ nearest valid setting.  It reads no files and no environment; its caller, which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from barnabas.errors import ConfigError
@@ -95,14 +95,23 @@ class Config:
         "metadata_log_dir",
         "node_id",
         "roles",
+        "unused",
         "voters",
         "zero_config",
     )
 
-    def __init__(self, values: dict[str, Value], given: dict[str, str], file: str | None = None) -> None:
+    def __init__(
+        self,
+        values: dict[str, Value],
+        given: dict[str, str],
+        file: str | None = None,
+        unused: Mapping[str, Sequence[Name]] | None = None,
+    ) -> None:
         self._values = values
         self.file = file
         """Where it was read from, for advice; None: from no file."""
+        self.unused = unused or {}
+        """Given settings that have no effect, by the reason."""
         self.given: Mapping[str, str] = given
         self.zero_config = "process.roles" not in given
         self.node_id: NodeId = self.int("node.id")
@@ -127,23 +136,22 @@ class Config:
     def load(
         cls,
         properties: Mapping[str, str] | None = None,
-        warn: Callable[[str], object] | None = None,
         file: str | None = None,
     ) -> Config:
-        """Check `properties` (Kafka's names) and fill in the defaults.
+        """Check `properties` (Kafka's names) and fill in the defaults; `unused` names those without effect.
 
-        `warn` is called with one line for each setting that Kafka knows and this release does not use.
         Raises ConfigError, with the next step, for anything that cannot be meant.
         """
         given = {name: str(value).strip() for name, value in (properties or {}).items()}
         values: dict[str, Value] = {name: row.ours for name, row in SETTINGS.items()}
         problems: dict[str, ConfigError] = {}
+        unused: dict[str, list[Name]] = {}
         for name, text in given.items():
             try:
                 if (row := SETTINGS.get(name)) is not None:
                     values[name] = parse_value(row, text)
-                elif not per_listener({name: text}):
-                    _check_unused(name, text, warn)
+                elif not per_listener({name: text}) and (why := _why_unused(name, text)):
+                    unused.setdefault(why, []).append(name)
             except ConfigError as error:
                 problems[name] = error
         if problems:
@@ -151,7 +159,7 @@ class Config:
         roles = cast("tuple[str, ...]", values["process.roles"])
         if "listeners" not in given:
             values["listeners"] = tuple(_LISTENER_DEFAULTS[role] for role in roles)
-        config = cls(values, given, file)
+        config = cls(values, given, file, unused)
         _check_together(config)
         return config
 
@@ -171,7 +179,9 @@ class Config:
     def at(self, listener: Name) -> Config:
         """What holds at this listener: its own settings (`listener.name.NAME.`) before those of the node."""
         own = self._per_listener.get(listener.upper())
-        return self if own is None else Config({**self._values, **own}, dict(self.given), self.file)
+        return (
+            self if own is None else Config({**self._values, **own}, dict(self.given), self.file, self.unused)
+        )
 
     def is_given_for(self, listener: Name, name: Name) -> bool:
         """Whether this listener has the setting for itself."""
@@ -343,16 +353,15 @@ def _all_of(problems: Mapping[str, ConfigError]) -> ConfigError:
     )
 
 
-def _check_unused(name: str, text: str, warn: Callable[[str], object] | None) -> None:
+def _why_unused(name: str, text: str) -> str:
+    """Return why a setting that is not ours has no effect; "" where a listener uses it.  Raises ConfigError."""
     from barnabas.settings.table_security import is_of_listener
     from barnabas.settings.unused import REFUSED, RETIRED, instead_of, known_to_kafka  # rarely needed
 
     if is_of_listener(name):
-        return
+        return ""
     if (became := RETIRED.get(name)) is not None:
-        if warn is not None:
-            warn(f"{name}: not used any more: {became}")
-        return
+        return f"not used any more: {became}"
     if (instead := instead_of(name)) is not None:
         raise ConfigError(f"{name}: Kafka 4 has no such setting", next_step=instead)
     if not known_to_kafka(name):
@@ -362,8 +371,7 @@ def _check_unused(name: str, text: str, warn: Callable[[str], object] | None) ->
             f"{name}={text} is not supported by this release, and ignoring it would not be safe",
             next_step=f"remove {name} to do without it",
         )
-    if warn is not None:
-        warn(f"{name}: known to Kafka, not used by this release")
+    return "known to Kafka, not used by this release"
 
 
 def needs_start(name: str) -> bool:

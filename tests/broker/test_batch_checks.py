@@ -203,6 +203,15 @@ def test_what_unpacks_to_more_than_the_limit_is_refused(node: Node, codec: Codec
     assert end_of(node, "frugal") == 1
 
 
+def test_the_limit_of_what_unpacks_says_nothing_about_a_batch_without_compression(node: Node) -> None:
+    """As at Apache Kafka 4.4: `max.message.bytes` bounds such a batch."""
+    node.create("frugal", max_decompressed_message_bytes="1000")
+    plain = write_batch([Record(0, 1, None, bytes(4000))])
+    assert node.append(plain, "frugal").error_code == ErrorCode.NONE
+    packed = write_batch([Record(0, 1, None, bytes(4000))], codec=Codec.GZIP)
+    assert node.append(packed, "frugal").error_code == ErrorCode.INVALID_RECORD
+
+
 def test_a_large_batch_is_packed_anew_by_the_thread(node: Node) -> None:
     node.create("z", compression_type="zstd")
     answer = node.append(much(codec=Codec.GZIP, producer_id=3, producer_epoch=0, base_sequence=0), "z")

@@ -1,4 +1,4 @@
-"""What administrators and telemetry clients ask, good and malformed, as Apache Kafka 4.3.1 answers it.
+"""What administrators and telemetry clients ask, good and malformed, as Apache Kafka 4.4.0 answers it.
 
 `admin_answers.json` holds what it answered.  To record it again:
 

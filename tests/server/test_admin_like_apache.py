@@ -1,4 +1,4 @@
-"""Administrators and telemetry clients are answered as a real Apache Kafka 4.3.1 answered them, code by code.
+"""Administrators and telemetry clients are answered as a real Apache Kafka 4.4.0 answered them, code by code.
 
 Its answers lie in `admin_answers.json`; `admin_cases` says how they were recorded.
 """

@@ -1,11 +1,11 @@
-"""The settings of groups and of telemetry subscriptions, as of Apache Kafka 4.3.1.
+"""The settings of groups and of telemetry subscriptions, as of Apache Kafka 4.4.0.
 
 Those of share and streams groups are checked, kept and shown as Kafka does; this release serves no such groups.
 """
 
 from __future__ import annotations
 
-from barnabas.settings.setting import MAX_INT, Kind, Setting, Value
+from barnabas.settings.setting import MAX_INT, MAX_LONG, Kind, Setting, Value
 
 __all__ = ["GROUP_SETTINGS", "INTERVAL_DEFAULT_MS", "METRICS_SETTINGS"]
 
@@ -24,9 +24,10 @@ def _group(
     low: float | None = None,
     high: float | None = None,
     choices: tuple[str, ...] = (),
-    falls_back: bool = True,
+    falls_back: bool | str = True,
+    internal: bool = False,
 ) -> None:
-    """A setting of a group; `falls_back` on the node's setting of the same name behind `group.`."""
+    """A setting of a group; `falls_back` on a node setting: behind `group.`, the same name or this one."""
     GROUP_SETTINGS[name] = Setting(
         name,
         kind,
@@ -37,7 +38,9 @@ def _group(
         high=high,
         choices=choices,
         group="Groups",
-        node_name=f"group.{name}" if falls_back else "",
+        node_name=f"group.{falls_back if isinstance(falls_back, str) else name}" if falls_back else "",
+        may_repeat=kind == "list",
+        internal=internal,
     )
 
 
@@ -68,11 +71,21 @@ _group(
 )
 _group("share.renew.acknowledge.enable", "boolean", True, falls_back=False)
 _group("share.assignment.interval.ms", "int", 1000, low=0, high=15000)
+_group("errors.deadletterqueue.copy.record.enable", "boolean", False, falls_back=False)
+_group("errors.deadletterqueue.topic.name", "string", "", falls_back=False)
 _group("streams.session.timeout.ms", "int", 45000, low=45000, high=60000)
 _group("streams.heartbeat.interval.ms", "int", 5000, low=5000, high=15000)
 _group("streams.num.standby.replicas", "int", 0, low=0, high=2)
 _group("streams.initial.rebalance.delay.ms", "int", 3000, low=0, high=MAX_INT)
 _group("streams.assignment.interval.ms", "int", 1000, low=0, high=15000)
+_group("streams.assignor.name", "string", "sticky", falls_back="streams.assignors")
+_group("streams.rack.aware.assignment.tags", "list", ())
+for _family in ("consumer", "share", "streams"):
+    _offload = "kept with the group; assignments are made in the broker's one thread"
+    _group(f"{_family}.assignor.offload.enable", "boolean", True, _offload, internal=True)
+_group("streams.acceptable.recovery.lag", "long", 10000, low=0, high=MAX_LONG, internal=True)
+_group("streams.num.warmup.replicas", "int", 2, low=0, high=MAX_INT, internal=True)
+_group("streams.task.offset.interval.ms", "int", 60000, low=1, high=MAX_INT, internal=True)
 
 
 def _metrics(name: str, kind: Kind, default: Value, doc: str) -> None:

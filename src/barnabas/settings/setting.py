@@ -37,6 +37,8 @@ class Setting(NamedTuple):
     """Lists: may be empty, and may name the same twice (KIP-1161)."""
     any_case: bool = False
     """Choices: large and small letters are the same, as where Kafka takes both."""
+    internal: bool = False
+    """Kafka takes it and shows it only where it is set."""
 
 
 SETTINGS: dict[str, Setting] = {}

@@ -79,8 +79,12 @@ def decompress(codec: int, data: Buffer, max_size: int = MAX_DECOMPRESSED) -> by
 
 
 def pieces(codec: int, data: Buffer, max_size: int = MAX_DECOMPRESSED) -> Iterator[bytes]:
-    """The same as `decompress`, a piece at a time: memory is bounded by PIECE and the codec's own window."""
-    yield from _bounded(_known(_PIECES, codec)(data), max_size)
+    """Yield the same as `decompress`, a piece at a time: memory is bounded by PIECE and the codec's own window.
+
+    What is not compressed has no limit here: it is no larger than the data.
+    """
+    found = _known(_PIECES, codec)(data)
+    yield from _bounded(found, max_size) if codec else found
 
 
 def _bounded(found: Iterator[bytes], max_size: int) -> Iterator[bytes]:

@@ -1,9 +1,9 @@
 #!/bin/bash
-# record.sh [PORT] [CASES]: what Apache Kafka 4.3.1 answers to the cases of tests/server/admin_cases.py, as JSON.
+# record.sh [PORT] [CASES]: what Apache Kafka 4.4.0 answers to the cases of tests/server/admin_cases.py, as JSON.
 # Its jars are in $KAFKA_LIBS; it runs at PORT and PORT+1 in a directory of its own, and is stopped at the end.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-libs=${KAFKA_LIBS:-$HOME/.cache/kafka-4.3.1/libs}
+libs=${KAFKA_LIBS:-$HOME/.cache/kafka-4.4.0/libs}
 port=${1:-29092}
 cases=${2:-admin_cases}
 data=$(mktemp -d)

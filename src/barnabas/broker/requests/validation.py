@@ -244,7 +244,11 @@ def plain_header(
         body = records[HEADER_SIZE:]
         if codec == 3 and is_linked(codec, body):
             return None
-        data = bytes(body) if not codec else decompress(codec, body, UNPACKED_AT_ONCE)
+        data = (
+            bytes(body)
+            if not codec
+            else decompress(codec, body, min(UNPACKED_AT_ONCE, config.max_decompressed_bytes))
+        )
         facts = check_records(data, count) if count <= RECORDS_AT_ONCE else walk_records(data, count)
     except CorruptRecordError:
         return None
@@ -272,7 +276,7 @@ def check_at_once(
     most = UNPACKED_AT_ONCE if rules.codec in (-1, header.codec) else CONVERTED_AT_ONCE
     if header.codec:
         try:
-            source = iter((decompress(header.codec, body, most),))
+            source = iter((decompress(header.codec, body, min(most, rules.max_decompressed_bytes)),))
         except UnreadableError as error:
             raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message) from error
         except CorruptRecordError:

@@ -240,7 +240,8 @@ def _broker_entries(image: MetadataImage, config: Config, node_id: NodeId) -> It
 def _group_entries(
     image: MetadataImage, config: Config, own: Mapping[str, str], node_id: NodeId
 ) -> Iterator[_Entry]:
-    for name, row in sorted(GROUP_SETTINGS.items()):
+    shown = {name: row for name, row in GROUP_SETTINGS.items() if name in own or not row.internal}
+    for name, row in sorted(shown.items()):
         origins = [Origin(name, _shown(row, own[name]), Source.GROUP)] if name in own else []
         if row.node_name in SETTINGS:
             origins += _node_origins(image, config, row.node_name, node_id)

@@ -158,6 +158,8 @@ class Node:
         loop = asyncio.get_running_loop()
         runtime = self.runtime = platform.runtime(config, loop, self._clock, self._random, self.fail)
         events.emit(events.NODE_STARTING, node=config.node_id, roles=",".join(sorted(config.roles)))
+        for why, names in config.unused.items():
+            events.emit(events.SETTING_UNUSED, settings=",".join(names), why=why)
         network = self.network = Network(runtime, platform, self._unreadable)
         connections = self.connections = Connections(config, runtime.metrics)
         self._bind_listeners(network, connections)

@@ -176,7 +176,7 @@ NODE_FAILED = register("node.failed", _E, "this node cannot go on")
 NODE_DIED = register("host.node-died", _E, "a node of this host ended by itself; it is started again")
 NODE_AGAIN = register("host.node-again", _I, "a node of this host that ended by itself serves again")
 TASK_FAILED = register("node.task-failed", _E, "a background task of this node failed")
-SETTING_UNUSED = register("node.setting-unused", _W, "a setting has no effect")
+SETTING_UNUSED = register("node.setting-unused", _W, "settings of this node have no effect")
 SETTING_REFUSED = register(
     "node.setting-refused", _E, "this release does not know a setting in the metadata, or cannot use it here"
 )
