@@ -5,13 +5,22 @@ Found by the fuzz target `answers`.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from barnabas.client.admin.groups import delete_group
 from barnabas.client.admin.quorum_detail import described
 from barnabas.client.coordinators import found_coordinator
 from barnabas.client.group_offsets import read_committed_offsets
 from barnabas.errors import ErrorCode, KafkaError, WireError
-from barnabas.wire.schemas.groups import FindCoordinatorResponse, OffsetFetchResponse
+from barnabas.wire.schemas.groups import (
+    DeletableGroupResult,
+    DeleteGroupsResponse,
+    FindCoordinatorResponse,
+    OffsetFetchResponse,
+)
 from barnabas.wire.schemas.quorum import DescribeQuorumResponse, DescribeQuorumResponseTopicData
 
 
@@ -40,3 +49,14 @@ def test_a_description_of_a_quorum_without_a_quorum_is_refused(
 ) -> None:
     with pytest.raises(WireError, match="says nothing of the quorum"):
         described(DescribeQuorumResponse(topics=topics), "cluster")
+
+
+def test_what_a_broker_says_of_a_group_that_it_did_not_delete_reaches_the_user() -> None:
+    """DeleteGroups 3: a broker whose plugin refused says why."""
+    result = DeletableGroupResult(
+        group_id="g", error_code=ErrorCode.GROUP_DELETION_FAILED, error_message="the plugin is down"
+    )
+    coordinator = SimpleNamespace(request=lambda request: DeleteGroupsResponse(results=[result]))
+    cluster: Any = SimpleNamespace(at_coordinator=lambda group, attempt: attempt(coordinator))
+    with pytest.raises(KafkaError, match=r"group g: the plugin is down \(GROUP_DELETION_FAILED\)"):
+        delete_group(cluster, "g")

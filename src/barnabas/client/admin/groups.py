@@ -161,7 +161,8 @@ def delete_group(cluster: Cluster, group: str) -> None:
 
     def attempt(coordinator: BlockingConnection) -> None:
         response = coordinator.request(DeleteGroupsRequest(groups_names=[group]))
-        code = ErrorCode(first_of(response.results, f"group {group}").error_code)
+        result = first_of(response.results, f"group {group}")
+        code = ErrorCode(result.error_code)
         if code == ErrorCode.NON_EMPTY_GROUP:
             raise KafkaError(
                 code,
@@ -172,7 +173,9 @@ def delete_group(cluster: Cluster, group: str) -> None:
             raise KafkaError(
                 code, f"there is no group {group}", next_step="see what there is with `barnabas groups list`"
             )
-        raise_for(code, f"group {group}")
+        raise_for(
+            code, f"group {group}: {result.error_message}" if result.error_message else f"group {group}"
+        )
 
     cluster.at_coordinator(group, attempt)
 

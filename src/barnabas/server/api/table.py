@@ -85,7 +85,7 @@ TABLE: tuple[Row, ...] = all_guarded((
     Row(16, 0, 5,  "B",  GroupApi.list_groups,            _DESCRIBE,    _CLUSTER),
     Row(68, 0, 1,  "B",  GroupApi.consumer_heartbeat,     _READ,        _GROUP),
     Row(69, 0, 1,  "B",  GroupApi.consumer_describe,      _DESCRIBE,    _GROUP),
-    Row(42, 0, 2,  "B",  GroupApi.delete,                 _DELETE,      _GROUP),
+    Row(42, 0, 3,  "B",  GroupApi.delete,                 _DELETE,      _GROUP),
     Row(47, 0, 0,  "B",  GroupApi.delete_offsets,         _DELETE,      _GROUP),
     # idempotent producers and transactions
     Row(22, 0, 5,  "B",  TransactionApi.init_producer_id, _IDEMPOTENT,  _CLUSTER),
