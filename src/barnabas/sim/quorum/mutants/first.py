@@ -14,7 +14,7 @@ FIRST: tuple[Mutant, ...] = (
         "_grants",
         "return _same(role.voted, request.candidate)",
         "return up_to_date",
-        13,
+        65,
     ),
     Mutant(
         "vote for a shorter log",
@@ -41,7 +41,7 @@ FIRST: tuple[Mutant, ...] = (
         "_addressed",
         "_same(voter, core.key)",
         "voter.id == core.key.id",
-        7,
+        1,
     ),
     Mutant(
         "same epoch again",
@@ -68,7 +68,7 @@ FIRST: tuple[Mutant, ...] = (
         "VoterSet.majority",
         "len(self.voters) // 2 + 1",
         "(len(self.voters) + 1) // 2",
-        2,
+        1,
     ),
     Mutant(
         "leader counts what it has not synced",
@@ -87,7 +87,7 @@ FIRST: tuple[Mutant, ...] = (
         "held = ends[len(ends) // 2]",
         "ends = sorted(ends + ([] if core.voters.has(core.key) else [core.log_view.persisted]))[::-1]; "
         "held = ends[len(ends) // 2]",
-        3,
+        4,
     ),
     Mutant(
         "older epochs count",
@@ -96,7 +96,7 @@ FIRST: tuple[Mutant, ...] = (
         "_advance",
         "held > role.epoch_start and",
         "held > (core.high_watermark or 0) and",
-        49,
+        99,
     ),
     Mutant(
         "fetch before sync",
@@ -132,7 +132,7 @@ FIRST: tuple[Mutant, ...] = (
         "LogView.truncate",
         "self.voter_sets.truncate(end_offset)",
         "pass",
-        8,
+        1,
     ),
     Mutant(
         "two changes at once",
@@ -150,7 +150,7 @@ FIRST: tuple[Mutant, ...] = (
         "committed_in_this_epoch",
         "(core.high_watermark or 0) > role.epoch_start",
         "True",
-        15,
+        18,
     ),
     Mutant(
         "nobody asks who it is",
@@ -159,7 +159,7 @@ FIRST: tuple[Mutant, ...] = (
         "_probe",
         "if probe.is_who_it_says:",
         "if probe.versions is not None:",
-        1,
+        3,
     ),
     Mutant(
         "answer before commit",
@@ -177,7 +177,7 @@ FIRST: tuple[Mutant, ...] = (
         "drive",
         "change.deadline <= now.mono",
         "change.deadline <= 0.0",
-        12,
+        10,
         (
             Change(
                 "raft.membership.pending", "deadline", "if not change.answered", "if change.answered is None"
@@ -191,7 +191,7 @@ FIRST: tuple[Mutant, ...] = (
         "_grants",
         "return up_to_date and not follows",
         "return up_to_date",
-        4,
+        15,
     ),
     Mutant(
         "voters of the snapshot's end",
@@ -227,7 +227,7 @@ FIRST: tuple[Mutant, ...] = (
         "_begins_elsewhere",
         "return before[-1] != newest.epoch",
         "return False",
-        28,
+        43,
     ),
     Mutant(
         "sync that is none",
@@ -263,7 +263,7 @@ FIRST: tuple[Mutant, ...] = (
         "batches_of",
         "if not check_crc(chunk, at, header):",
         "if False:",
-        46,
+        16,
     ),
     Mutant(
         "send before persist",
@@ -281,7 +281,7 @@ FIRST: tuple[Mutant, ...] = (
         "Peers.try_next_endpoint",
         "self.place(node_id) + 1",
         "max(1, self.place(node_id))",
-        2,
+        3,
     ),
     Mutant(
         "old name of a segment",
@@ -306,7 +306,7 @@ FIRST: tuple[Mutant, ...] = (
         return
 """,
         "    role = core.role\n",
-        28,
+        19,
         (
             Change(
                 "raft.core", "Core.become", "if new_leader or not isinstance(role, Follower):", "if False:"

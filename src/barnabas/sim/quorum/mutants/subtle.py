@@ -14,7 +14,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "begin",
         "core.is_sole_voter and core.config.bootstrap",
         "core.is_sole_voter and not core.config.bootstrap",
-        4,
+        8,
     ),
     Mutant(
         "strangers are believed",
@@ -41,7 +41,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "_cut",
         "if end_offset >= core.committed:",
         "if True:",
-        3,
+        19,
         (
             Change(
                 "raft.identity.origin", "is_stranger", "return theirs != core.origin and", "return False and"
