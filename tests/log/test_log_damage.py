@@ -265,5 +265,5 @@ def test_an_end_that_is_missing_is_told(clean: bool) -> None:
         harm(copy, f"/d0/a-0/{bases[-1]:020d}", 0)
         log = opened(copy).get(A)
         assert log is not None and log.log_end_offset == bases[-1]
-        assert log.recovery.below_recovery_point and log.recovery.cut_at == bases[-1]
+        assert log.recovery.lost and log.recovery.cut_at == bases[-1]
         assert str(RECORDS) in log.recovery.reason

@@ -56,7 +56,7 @@ class LogAgainstList(RuleBasedStateMachine):
             first=self.known_start if self.keeps_start else NO_OFFSET,
         )
         self.log.lower_recovery_point = self.lower
-        assert not self.log.damage and not self.log.recovery.below_recovery_point, self.log.recovery
+        assert not self.log.damage and not self.log.recovery.lost, self.log.recovery
 
     def lower(self, point: Offset, start: Offset) -> None:
         self.recovery_point = min(self.recovery_point, point)

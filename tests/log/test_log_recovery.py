@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.log.log_building import (
     NOW,
+    PAGE_CACHE,
     PATH,
     append,
     batch,
@@ -72,6 +73,64 @@ def test_a_bad_batch_ends_the_log_and_later_segments_go(flip: str) -> None:
     assert values_of(again)[-1] == b"next"
 
 
+def test_what_lies_behind_a_bad_batch_is_kept_until_the_log_was_closed_cleanly() -> None:
+    disk = new_disk()
+    log = open_log(disk, small(segment_bytes=400))
+    values = fill(log, 7)
+    base, size = log.bases[1], len(log.read(log.bases[1], 1, 99))
+    cut_from = {f"{one:020d}.log.damaged": disk.read(f"{PATH}/{one:020d}.log") for one in log.bases[1:]}
+    cut_from[f"{base:020d}.log.damaged"] = cut_from[f"{base:020d}.log.damaged"][size:]
+    disk.corrupt(f"{PATH}/{base:020d}.log", size + 70)
+
+    def aside() -> dict[str, bytes]:
+        return {name: disk.read(f"{PATH}/{name}") for name in disk.list(PATH) if name.endswith(".damaged")}
+
+    again = open_log(disk, small(segment_bytes=400))
+    assert values_of(again) == values[: base + 1]
+    changed = bytearray(cut_from[f"{base:020d}.log.damaged"])
+    changed[70] ^= 0xFF
+    assert aside() == {**cut_from, f"{base:020d}.log.damaged": bytes(changed)}
+    again.close(NOW)
+    open_log(disk, small(segment_bytes=400), clean=True)
+    assert not aside()
+
+
+@pytest.mark.parametrize(
+    ("behind", "kept"),
+    [
+        (b"", False),
+        (bytes(300), False),
+        (b"\x02" * 300, False),
+        (batch(b"next", base_offset=6, epoch=0), True),
+        (b"junk" * 9 + batch(b"next", base_offset=9, epoch=0), True),
+        (batch(b"earlier", base_offset=3, epoch=0), False),
+    ],
+    ids=["nothing", "zeros", "twos", "the next batch", "a later batch", "an earlier batch"],
+)
+def test_records_behind_a_bad_batch_are_told_from_a_torn_end(behind: bytes, kept: bool) -> None:
+    disk = new_disk()
+    log = open_log(disk, small(segment_bytes=1 << 20))
+    fill(log, 6)
+    file = disk.open(f"{PATH}/{0:020d}.log")
+    disk.corrupt(f"{PATH}/{0:020d}.log", file.size() - 1)
+    file.append([behind])
+    again = open_log(disk)
+    assert again.recovery.cut_at == 5
+    assert disk.exists(f"{PATH}/{0:020d}.log.damaged") is kept
+
+
+def test_a_log_that_ends_below_its_high_watermark_has_lost_records() -> None:
+    disk = new_disk()
+    log = open_log(disk, small(segment_bytes=1 << 20))
+    fill(log, 6)
+    end = disk.size(f"{PATH}/{0:020d}.log")
+    disk.open(f"{PATH}/{0:020d}.log").truncate(end * 5 // 6)
+    assert not open_log(disk, high_watermark=5).recovery.lost
+    assert open_log(disk, high_watermark=6).recovery.lost
+    unsynced = small(flush_messages=PAGE_CACHE)
+    assert not open_log(disk, unsynced, high_watermark=6).recovery.lost
+
+
 def test_a_batch_of_an_earlier_epoch_behind_a_later_one_ends_the_log() -> None:
     disk = new_disk()
     log = open_log(disk, small(segment_bytes=1 << 20))
@@ -99,7 +158,7 @@ def test_rot_below_the_recovery_point_is_told() -> None:
     log = open_log(disk, small(segment_bytes=1 << 20))
     fill(log, 10)
     disk.corrupt(f"{PATH}/{0:020d}.log", 500)
-    assert open_log(disk, recovery_point=10).recovery.below_recovery_point
+    assert open_log(disk, recovery_point=10).recovery.lost
 
 
 def test_rebuilt_tables_equal_those_that_were_written_while_appending() -> None:

@@ -20,11 +20,11 @@ def directory(
     path: str,
     *,
     clean: int = -1,
-    lost: bool = False,
+    cut: bool = False,
     offline: bool = False,
     failed: list[StorageError] | None = None,
 ) -> Any:
-    log = SimpleNamespace(damage=[], recovery=SimpleNamespace(below_recovery_point=lost))
+    log = SimpleNamespace(damage=[], recovery=SimpleNamespace(cut_at=5 if cut else -1))
     return SimpleNamespace(
         path=path,
         directory_id=f"id of {path}",
@@ -50,7 +50,7 @@ def test_after_a_crash_all_directories_know_the_epoch(disk: MemoryDisk) -> None:
     assert PreviousEpoch(disk, [directory("/a"), directory("/b")]).epoch() == 7
 
 
-@pytest.mark.parametrize("trouble", [{"offline": True}, {"lost": True}])
+@pytest.mark.parametrize("trouble", [{"offline": True}, {"cut": True}])
 def test_a_directory_that_lacks_something_spoils_it(disk: MemoryDisk, trouble: dict[str, bool]) -> None:
     PreviousEpoch(disk, [directory("/a"), directory("/b")]).remember(7, synced=True)
     assert PreviousEpoch(disk, [directory("/a"), directory("/b", **trouble)]).epoch() == -1
@@ -148,7 +148,7 @@ def test_a_life_that_had_its_answer_is_over_when_it_ends(disk: MemoryDisk) -> No
     assert life.epoch() == 8 and life.incarnation(SECOND) == SECOND
 
 
-@pytest.mark.parametrize("trouble", [{"offline": True}, {"lost": True}])
+@pytest.mark.parametrize("trouble", [{"offline": True}, {"cut": True}])
 def test_a_disk_that_lacks_something_begins_a_new_life(disk: MemoryDisk, trouble: dict[str, Any]) -> None:
     begun(disk, FIRST)
     assert PreviousEpoch(disk, [directory("/a"), directory("/b", **trouble)]).incarnation(SECOND) == SECOND

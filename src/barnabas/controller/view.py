@@ -8,10 +8,17 @@ two steps, as long as the image stays the same.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from barnabas.config import TOPIC_SETTINGS, Config, format_value
-from barnabas.controller.decisions.partitions import Election, ElectionRules, acceptable_leader, lies_in
+from barnabas.controller.decisions.partitions import (
+    Election,
+    ElectionRules,
+    LogEnd,
+    acceptable_leader,
+    lies_in,
+)
 from barnabas.controller.feature_levels import ELR_FEATURE, METADATA_VERSION
 from barnabas.controller.image import MetadataImage, PartitionState, Topic
 from barnabas.controller.versions import LATEST
@@ -23,12 +30,15 @@ from barnabas.model import (
     NodeId,
     Now,
     Offset,
+    TopicId,
 )
 from barnabas.ports import Randomness
 from barnabas.wire.codec.message import Message, MetadataRecord
 
 __all__ = ["BATCH_LIMIT", "BrokerContact", "Deciding", "Decision", "View"]
 
+_WAIT_FOR_LONGER_S = 30.0
+"""Seconds for which a last known leader that may lack records waits until other replicas say what they have."""
 BATCH_LIMIT = 10_000
 """Most records one request may cause (Apache Kafka's limit too)."""
 
@@ -49,6 +59,10 @@ class BrokerContact(NamedTuple):
     shutdown_offset: Offset | None = None
     presumed: bool = False
     unfit: frozenset[DirectoryId] = frozenset()
+    log_ends: Mapping[tuple[TopicId, int], LogEnd] = {}
+    """Where its logs of partitions without a leader end."""
+    leaderless_since: float = 0.0
+    """When it began to name any."""
 
 
 class Decision(NamedTuple):
@@ -104,7 +118,17 @@ class View(NamedTuple):
             election=Election.UNCLEAN if unclean else Election.ONLINE,
             level=self.image.feature(METADATA_VERSION) or LATEST,
             directory=self.default_directory,
+            log_end=partial(self._log_end, topic.id),
+            waits=self._waits,
         )
+
+    def _log_end(self, topic: TopicId, broker: NodeId, state: PartitionState) -> LogEnd | None:
+        contact = self.contacts.get(broker)
+        return None if contact is None else contact.log_ends.get((topic, state.index))
+
+    def _waits(self, broker: NodeId) -> bool:
+        contact = self.contacts.get(broker)
+        return contact is not None and self.now.mono < contact.leaderless_since + _WAIT_FOR_LONGER_S
 
     def _fit(self, broker: NodeId, state: PartitionState) -> bool:
         contact = self.contacts.get(broker)

@@ -103,6 +103,7 @@ class Log(LogState):
     ) -> Generator[None, None, Log]:
         """`open`, yielding every now and then (about every MiB read) so that a loop can breathe."""
         topic_partition, topic_id = identify(disk, path)
+        committed = high_watermark if high_watermark is not None and config.sync_before_ack else 0
         log = cls(disk, path, config, topic_partition, topic_id, expiration_ms, cleaned)
         needs_sync = yield from recovery.load(
             log,
@@ -111,6 +112,7 @@ class Log(LogState):
             log_start=log_start,
             first=first,
             required=required,
+            synced=max(recovery_point, committed),
             now=now,
         )
         if needs_sync:

@@ -2,7 +2,8 @@
 
 After a clean stop the indexes and the producer snapshot are used as they are.  Otherwise every batch from the
 recovery point's segment on (and always of the last segment) is read again: CRC, offsets that grow.  The
-indexes are rebuilt.  At the first bad batch the log ends, and later segments are removed.  Then leader
+indexes are rebuilt.  At the first bad batch the log ends.  A stop can tear only what was not synced: where whole
+records follow the cut, what goes is kept in `.damaged` files until the log was closed cleanly.  Then leader
 epochs, producers and aborted transactions are brought to exactly that end, and what was not known to be
 durable is synced, so that whatever is served after a restart is durable.  (The indexes of the last segment
 are not synced: after the next crash they are rebuilt in any case.)
@@ -19,6 +20,7 @@ from barnabas.errors import CorruptRecordError, StorageError
 from barnabas.log.epochs import EpochCache
 from barnabas.log.producer_replay import replay_producers
 from barnabas.log.reading import readable_headers
+from barnabas.log.segments.aside import forget_aside, keep_aside, records_follow
 from barnabas.log.segments.names import base_of, file_name
 from barnabas.log.segments.scan import batches_of
 from barnabas.log.segments.sealed import check_first, check_sealed
@@ -52,11 +54,13 @@ def load(
     log_start: Offset,
     first: Offset,
     required: Offset,
+    synced: Offset,
     now: Now,
 ) -> Generator[None, None, bool]:
     """Fill a new log from its directory.  Raises StorageError, before anything below `required` is cut.
 
-    Returns whether it is to be synced; everything is durable then.
+    `synced`: the log was durable up to here, by the recovery point or by another mark.  Returns whether the log is
+    to be synced; everything is durable then.
     """
     disk = log.disk
     if not disk.is_directory(log.path):
@@ -67,7 +71,7 @@ def load(
     bases, orphans = _list_segments(log)
     if not bases:
         _demand(log, log_start, required, "its segments are gone")
-        _miss_end(log, log_start, recovery_point, "its segments are gone")
+        _miss_end(log, log_start, synced, "its segments are gone")
         _start_empty(log, log_start, now)
         return False
     for base in bases:
@@ -87,10 +91,12 @@ def load(
     if clean:
         clean = _trust(log)
     if not clean:
-        yield from _reread(log, recovery_point, log_start, required)
+        yield from _reread(log, recovery_point, log_start, required, synced)
         _cut_again(log, recovery_point)
+    else:
+        forget_aside(disk, log.path)
     _demand(log, log.log_end_offset, required, "its end is missing")
-    _miss_end(log, max(log_start, log.log_end_offset), recovery_point, "its end is missing")
+    _miss_end(log, max(log_start, log.log_end_offset), synced, "its end is missing")
     log.start_at(max(log_start, log.bases[0]))
     _find_damage(log, first, orphans, gone)
     _finish_deletions(log, deleted, first, now)
@@ -142,17 +148,15 @@ def _demand(log: LogState, end: Offset, required: Offset, reason: str) -> None:
         )
 
 
-def _miss_end(log: LogState, end: Offset, recovery_point: Offset, reason: str) -> None:
+def _miss_end(log: LogState, end: Offset, synced: Offset, reason: str) -> None:
     """Say so if the log ends before what was known to be durable."""
-    if end < recovery_point and not log.recovery.below_recovery_point:
-        found = log.recovery
-        log.found(
-            found._replace(
-                cut_at=end,
-                reason=f"{log.path}: {reason}: up to {recovery_point} all was synced",
-                below_recovery_point=True,
-            )
+    if end < synced and not log.recovery.lost:
+        found = log.recovery._replace(
+            cut_at=end,
+            reason=f"{log.path}: {reason}: up to {synced} all was synced",
+            lost=True,
         )
+        log.found(found)
 
 
 def _find_damage(log: LogState, first: Offset, orphans: set[Offset], gone: set[Offset]) -> None:
@@ -299,7 +303,7 @@ def _trust(log: LogState) -> bool:
 
 
 def _reread(
-    log: LogState, recovery_point: Offset, log_start: Offset, required: Offset
+    log: LogState, recovery_point: Offset, log_start: Offset, required: Offset, synced: Offset
 ) -> Generator[None, None, None]:
     """Check every batch from the recovery point's segment on, and cut at the first that is bad.
 
@@ -309,7 +313,7 @@ def _reread(
     first = place
     batches = 0
     end, epoch = log.bases[place], NO_EPOCH
-    cut_at, bytes_cut, reason = NO_OFFSET, 0, ""
+    cut_at, bytes_cut, reason, lost = NO_OFFSET, 0, "", False
     compacted = "compact" in log.config.cleanup_policy
     while place < len(log.segments):
         segment = log.segments[place]
@@ -330,7 +334,11 @@ def _reread(
         if reason:
             _demand(log, end, required, reason)
             cut_at = end
-            bytes_cut = _cut_after(log, keep)
+            last = log.segments[keep - 1]
+            lost = max(end, log_start) < synced
+            follow = any(other.file.size() for other in log.segments[keep:])
+            aside = lost or follow or records_follow(last.file, last.end_position, end, epoch)
+            bytes_cut = _cut_after(log, keep, aside=aside)
             break
         place += 1
     log.end_at(end)
@@ -342,7 +350,7 @@ def _reread(
             cut_at=cut_at,
             bytes_cut=bytes_cut,
             reason=reason,
-            below_recovery_point=cut_at >= 0 and max(cut_at, log_start) < recovery_point,
+            lost=lost,
         )
     )
 
@@ -360,15 +368,19 @@ def _cut_again(log: LogState, recovery_point: Offset) -> None:
             segment.truncate(segment.limit)
 
 
-def _cut_after(log: LogState, keep: int) -> int:
-    """Cut the last segment to keep at its good end and remove those after it.
+def _cut_after(log: LogState, keep: int, *, aside: bool) -> int:
+    """Cut the last segment to keep at its good end and remove those after it; returns the bytes that went.
 
-    Returns the bytes that went.
+    `aside`: keep copies of what goes.
     """
     gone = 0
     while len(log.segments) > keep:
+        if aside:
+            keep_aside(log.disk, log.segments[-1].file, 0)
         gone += _remove_segment(log.drop_last())
     last = log.segments[-1]
+    if aside:
+        keep_aside(log.disk, last.file, last.end_position)
     gone += last.file.size() - last.end_position
     last.cut_file(last.end_position)
     return gone

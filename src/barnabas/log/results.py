@@ -27,11 +27,11 @@ class Recovery(NamedTuple):
     """Segments that were read again."""
     batches: int = 0
     cut_at: Offset = NO_OFFSET
-    """Where the log was cut, NO_OFFSET if all was good."""
+    """Where the log was cut, NO_OFFSET if all was good.  A torn end and a damaged one can look the same."""
     bytes_cut: int = 0
     reason: str = ""
-    below_recovery_point: bool = False
-    """Records that had been synced were lost: the disk did not keep its word."""
+    lost: bool = False
+    """Records that had been synced are gone: the disk did not keep them."""
     gaps_below: Offset = 0
     """Segments that begin below may end before the next one begins: Apache Kafka may have compacted them."""
     damaged: bool = False

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping
 
 from barnabas.controller.decisions.directories import directories_reported
-from barnabas.controller.decisions.partitions import elect_for, give_away, remove_broker
+from barnabas.controller.decisions.partitions import elect_for, elect_reported, give_away, remove_broker
 from barnabas.controller.feature_levels import ELR_FEATURE, METADATA_VERSION, level_text, unknown_level
 from barnabas.controller.image import BrokerState, MetadataImage
 from barnabas.controller.versions import CONTROLLERS_LEAVE, DIRECTORIES
@@ -240,7 +240,13 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Deciding:
         registered_at=broker.epoch if old is None else old.registered_at,
         shutdown_offset=None if old is None else old.shutdown_offset,
         unfit=frozenset(request.unfit_log_dirs),
+        log_ends={
+            (row.topic_id, row.partition_index): (row.leader_epoch, row.end_offset)
+            for row in request.leaderless
+        },
+        leaderless_since=old.leaderless_since if old is not None and old.log_ends else view.now.mono,
     )
+    view = view._replace(contacts={**view.contacts, broker.id: contact})
     caught_up = offset >= contact.registered_at
     records: list[MetadataRecord] = []
     fenced, stop, given_away = broker.fenced, False, NO_OFFSET
@@ -262,6 +268,8 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Deciding:
     elif contact.unfit:
         records += yield from give_away(view.image, broker.id, contact.unfit, view.rules)
         given_away = view.next_offset + len(records) - 1 if records else NO_OFFSET
+    elif contact.log_ends:
+        records += yield from elect_reported(view.image, contact.log_ends, view.rules)
     if not stop and (request.offline_log_dirs or request.cordoned_log_dirs is not None):
         records += yield from directories_reported(
             view, broker, request.offline_log_dirs, request.cordoned_log_dirs

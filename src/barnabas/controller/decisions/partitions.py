@@ -3,8 +3,8 @@
 A leader must be acceptable (registered, unfenced, not shutting down, its directory online) and valid (in
 the ISR, or in the ELR while the ISR is empty).  The leader stays if it can; else the first valid replica in
 assignment order leads; among the valid ones those whose disk is neither full nor slow go first.  Without a
-valid one the last known leader leads; else, where unclean elections are allowed, the first acceptable one, and
-then the ISR is that one alone and the partition is recovering.
+valid one the last known leader leads, or the replica whose log goes further; else, where unclean elections
+are allowed, the first acceptable one.  In both cases the ISR is that one alone and the partition is recovering.
 
 With eligible leader replicas (KIP-966) a replica that leaves the ISR while the ISR is below
 min.insync.replicas holds everything committed and may lead later; the ISR may then become empty.  Without
@@ -17,21 +17,34 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from enum import Enum
 from functools import cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from barnabas.controller.decisions.assignment import Assignment
 from barnabas.controller.image import BrokerState, MetadataImage, PartitionState, Topic
 from barnabas.controller.versions import LATEST
-from barnabas.model import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, NO_NODE, DirectoryId, NodeId
+from barnabas.model import (
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
+    NO_EPOCH,
+    NO_NODE,
+    NO_OFFSET,
+    DirectoryId,
+    Epoch,
+    NodeId,
+    Offset,
+    TopicId,
+)
 from barnabas.wire.metadata import PartitionChangeRecord
 
 __all__ = [
     "Election",
     "ElectionRules",
+    "LogEnd",
     "acceptable_leader",
     "change_partition",
     "concerned_in_steps",
     "elect_for",
+    "elect_reported",
     "give_away",
     "lies_in",
     "remove_broker",
@@ -40,6 +53,7 @@ __all__ = [
 
 _NOT_KNOWN_YET = (None, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED)
 _NO_DIRECTORIES: Mapping[NodeId, DirectoryId] = MappingProxyType({})
+_NO_END: LogEnd = (NO_EPOCH, NO_OFFSET)
 _SHRINKS_IN_AN_EPOCH = 12
 """metadata.version (3.6-IV0) from which an ISR shrinks without a new leader epoch (KAFKA-15021)."""
 _LOOKED_AT = 16
@@ -56,8 +70,20 @@ class Election(Enum):
     UNCLEAN = "unclean"
 
 
+LogEnd: TypeAlias = tuple[Epoch, Offset]
+"""The leader epoch of a log's last record, and its end; the greater one has more of what was committed."""
+
+
 def _fit(broker: NodeId, state: PartitionState) -> bool:
     return True
+
+
+def _unreported(broker: NodeId, state: PartitionState) -> LogEnd | None:
+    return None
+
+
+def _at_once(broker: NodeId) -> bool:
+    return False
 
 
 def _unassigned(broker: NodeId) -> DirectoryId:
@@ -68,7 +94,8 @@ class ElectionRules(NamedTuple):
     """What an election has to know besides the partition.
 
     `acceptable(broker, partition)`: whether that broker could lead now, and `fit`: whether its disk is neither
-    full nor slow.  `min_isr` is the topic's min.insync.replicas.
+    full nor slow.  `min_isr` is the topic's min.insync.replicas.  `log_end(broker, partition)` is where its log
+    ends, None where it did not say; `waits(broker)`: whether this last known leader waits for what others say.
     `level` is that of metadata.version; `directory(broker)` where a new replica lies.
     """
 
@@ -79,6 +106,8 @@ class ElectionRules(NamedTuple):
     level: int = LATEST
     directory: Callable[[NodeId], DirectoryId] = _unassigned
     fit: Callable[[NodeId, PartitionState], bool] = _fit
+    log_end: Callable[[NodeId, PartitionState], LogEnd | None] = _unreported
+    waits: Callable[[NodeId], bool] = _at_once
 
 
 def acceptable_leader(image: MetadataImage) -> Callable[[NodeId, PartitionState], bool]:
@@ -229,14 +258,32 @@ def _elect(
     if able:
         return next((broker for broker in able if rules.fit(broker, state)), able[0]), False
     if rules.elr and not isr and not elr and len(state.last_known_elr) == 1:
-        last = state.last_known_elr[0]
-        if last in replicas and rules.acceptable(last, state):
-            return last, True
+        longest = _longest(state, replicas, rules)
+        if longest != NO_NODE:
+            return longest, True
     if rules.election is Election.UNCLEAN:
         for broker in replicas:
             if rules.acceptable(broker, state):
                 return broker, True
     return NO_NODE, False
+
+
+def _longest(state: PartitionState, replicas: tuple[NodeId, ...], rules: ElectionRules) -> NodeId:
+    """Return the last known leader, or the replica that has more than it; NO_NODE while that is not known.
+
+    The last known leader may have lost records (its stop was unclean), and others may still have them.
+    """
+    last = state.last_known_elr[0]
+    if last not in replicas or not rules.acceptable(last, state):
+        return NO_NODE
+    if rules.log_end(last, state) is None:
+        return last
+    ends = {
+        replica: rules.log_end(replica, state) for replica in replicas if rules.acceptable(replica, state)
+    }
+    if rules.waits(last) and (len(ends) < len(replicas) or None in ends.values()):
+        return NO_NODE
+    return max(ends, key=lambda replica: (ends[replica] or _NO_END, replica == last))
 
 
 def _last_known(state: PartitionState, leader: NodeId, rules: ElectionRules) -> tuple[NodeId, ...]:
@@ -369,6 +416,26 @@ def elect_for(
             continue
         topic, state = found
         change = change_partition(topic, state, rules(topic.id))
+        if change is not None:
+            changes.append(change)
+    return changes
+
+
+def elect_reported(
+    image: MetadataImage,
+    reported: Iterable[tuple[TopicId, int]],
+    rules_for: Callable[[Topic], ElectionRules],
+) -> Generator[None, None, list[PartitionChangeRecord]]:
+    """Return the records that elect leaders for these partitions, of which only the last known leader is left."""
+    changes: list[PartitionChangeRecord] = []
+    rules = cache(lambda topic_id: rules_for(image.topics[topic_id]))
+    for topic_id, index in reported:
+        topic = image.topics.get(topic_id)
+        state = topic.partitions.get(index) if topic is not None else None
+        if topic is None or state is None or state.leader != NO_NODE or not state.last_known_elr:
+            continue
+        yield
+        change = change_partition(topic, state, rules(topic_id))
         if change is not None:
             changes.append(change)
     return changes

@@ -14,7 +14,7 @@ from barnabas.controller.feature_levels import METADATA_VERSION
 from barnabas.controller.image import RESOURCE_BROKER, BrokerEndpoint, ImageDelta
 from barnabas.controller.versions import CORDONED
 from barnabas.errors import ConfigError, StorageError
-from barnabas.model import BrokerEpoch, DirectoryId, Endpoint, NodeId, Offset
+from barnabas.model import NO_NODE, BrokerEpoch, DirectoryId, Endpoint, NodeId, Offset
 from barnabas.ports import Disk
 from barnabas.server.api.metadata import TopicAnswers
 from barnabas.server.api.telemetry import TelemetryApi
@@ -35,6 +35,7 @@ from barnabas.server.replication.probes import Probes
 from barnabas.server.replication.replica_fetcher import Fetchers
 from barnabas.server.replication.shared_address import SharedAddresses
 from barnabas.server.replication.txn_verifier import TransactionVerifier
+from barnabas.wire.schemas.brokers import BrokerHeartbeatRequestLeaderless
 
 if TYPE_CHECKING:
     from barnabas.server.rights.authorizer import NodeAuthorizer
@@ -94,6 +95,7 @@ class BrokerPart:
             random=runtime.random,
             cordoned=self._cordoned,
             unfit=lambda: self.broker.unfit_directories,
+            leaderless=self._leaderless,
             given_away=self._leads_no_more,
             clock=ClockCheck(runtime.clock, self._clock_changed),
             on_registered=self._remember,
@@ -138,6 +140,23 @@ class BrokerPart:
     def _leads_no_more(self, since: Offset) -> None:
         self.broker.gave_away(since)
         self._runtime.step.soon()
+
+    def _leaderless(self) -> list[BrokerHeartbeatRequestLeaderless]:
+        """Up to where the logs of leaderless partitions are whole: the controller may have to compare them."""
+        found: list[BrokerHeartbeatRequestLeaderless] = []
+        for partition in self.broker.partitions():
+            if partition.leader == NO_NODE and not partition.offline:
+                log = partition.log
+                end = log.damage[0].start if log.damage else log.log_end_offset
+                found.append(
+                    BrokerHeartbeatRequestLeaderless(
+                        topic_id=partition.topic_id,
+                        partition_index=partition.index,
+                        leader_epoch=log.epoch_at(end - 1),
+                        end_offset=end,
+                    )
+                )
+        return found
 
     def _clock_changed(self, agrees: bool) -> None:
         self.broker.clock_agrees = agrees

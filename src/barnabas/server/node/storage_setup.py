@@ -224,7 +224,7 @@ async def _load(
         found = log.recovery
         if found.cut_at >= 0:
             events.emit(
-                events.LOG_LOST if found.below_recovery_point else events.LOG_CUT,
+                events.LOG_LOST if found.lost else events.LOG_CUT,
                 log=log.path,
                 at=found.cut_at,
                 bytes=found.bytes_cut,

@@ -26,6 +26,7 @@ from barnabas.server.replication.clock_check import ClockCheck
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.brokers import (
     BrokerHeartbeatRequest,
+    BrokerHeartbeatRequestLeaderless,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationRequestFeature,
@@ -125,13 +126,15 @@ class BrokerLifecycle:
         random: Randomness,
         cordoned: Callable[[], list[DirectoryId] | None] = lambda: None,
         unfit: Callable[[], list[DirectoryId]] = list,
+        leaderless: Callable[[], list[BrokerHeartbeatRequestLeaderless]] = list,
         given_away: Callable[[Offset], None] = lambda offset: None,
         clock: ClockCheck | None = None,
         on_registered: Callable[[BrokerEpoch], None] = lambda epoch: None,
         on_fatal: Callable[[Exception], None] = lambda error: None,
     ) -> None:
         """`cordoned` is asked before each report: the directories that take no new replicas, None where nobody
-        would know; so is `unfit`: those whose partitions others should lead; `given_away` is told of the metadata
+        would know; so is `unfit`: those whose partitions others should lead; and `leaderless`: where the logs of
+        partitions without a leader end.  `given_away` is told of the metadata
         offset at which others lead them.  `clock` compares the clocks; `on_registered` is told of each
         registration, before this broker can be unfenced under it; `on_fatal` of the error that ended the reports:
         a broker without them only looks alive.
@@ -157,6 +160,7 @@ class BrokerLifecycle:
         self._standing_down = False
         self._cordoned = cordoned
         self._unfit = unfit
+        self._leaderless = leaderless
         self._given_away = given_away
         self._clock = clock
         self._on_registered = on_registered
@@ -331,6 +335,7 @@ class BrokerLifecycle:
                         offline_log_dirs=offline,
                         cordoned_log_dirs=self._cordoned(),
                         unfit_log_dirs=self._unfit(),
+                        leaderless=self._leaderless(),
                     )
                 )
                 assert isinstance(answer, BrokerHeartbeatResponse)

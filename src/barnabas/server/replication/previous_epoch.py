@@ -3,7 +3,8 @@
 A controller removes a broker that did not stop cleanly from every in-sync and eligible set (KIP-966): its
 disk may lack what only its memory had.  Our broker acknowledges nothing before it is synced, unless an
 operator allows it (`flush.messages`), so an intact disk lacks nothing, however the process ended.  The broker
-says so in the same way as Apache Kafka's after a clean stop: it registers with its previous broker epoch.  A
+says so in the same way as Apache Kafka's after a clean stop: it registers with its previous broker epoch.  It does
+not if the end of one of its logs was cut, as a torn end and a damaged one can look the same.  A
 disk that was replaced, or is an older copy of itself, does not have that epoch.  If a disk is missing or was
 removed from `log.dirs`, the other disks know that it is.  In both cases the controller applies KIP-966.
 
@@ -27,6 +28,7 @@ from barnabas.model import BrokerEpoch, Uuid
 from barnabas.ports import Disk
 
 if TYPE_CHECKING:
+    from barnabas.log.log import Log
     from barnabas.model import NodeId
 
 __all__ = ["FILE", "PreviousEpoch", "everything_is_synced"]
@@ -71,7 +73,7 @@ class PreviousEpoch:
                 return _NONE
         except TypeError:
             found = {}
-        if any(log.recovery.below_recovery_point or log.damage for log in directory.logs.values()):
+        if any(_may_lack(log) for log in directory.logs.values()):
             return _NONE
         if directory.broker_epoch >= 0:
             return directory.broker_epoch
@@ -132,6 +134,11 @@ class PreviousEpoch:
         except StorageError as error:
             error.full = False
             directory.fail(error)
+
+
+def _may_lack(log: Log) -> bool:
+    """Return whether a log may lack records that this broker acknowledged."""
+    return log.recovery.cut_at >= 0 or bool(log.damage)
 
 
 def everything_is_synced(config: Config, image: MetadataImage, node: NodeId) -> bool:

@@ -30,6 +30,7 @@ __all__ = [
     "AlterPartitionResponsePartitionData",
     "AlterPartitionResponseTopicData",
     "BrokerHeartbeatRequest",
+    "BrokerHeartbeatRequestLeaderless",
     "BrokerHeartbeatResponse",
     "BrokerRegistrationRequest",
     "BrokerRegistrationRequestFeature",
@@ -106,6 +107,16 @@ class BrokerHeartbeatRequest(Message, key=63, versions="0-2", flexible="0+"):
     cordoned_log_dirs: Array[Uuid] | None = since(2, default=None, tag=1)
     origin: Uuid = since(0, default=ZERO_UUID, tag=OWN_TAG + 1, ignorable=True)
     unfit_log_dirs: Array[Uuid] = since(0, default=[], tag=OWN_TAG + 2, ignorable=True)
+    leaderless: Array[BrokerHeartbeatRequestLeaderless] = since(
+        0, default=[], tag=OWN_TAG + 3, ignorable=True
+    )
+
+
+class BrokerHeartbeatRequestLeaderless(Struct, called="LeaderlessReplica"):
+    topic_id: Uuid = ZERO_UUID
+    partition_index: Int32 = 0
+    leader_epoch: Int32 = -1
+    end_offset: Int64 = -1
 
 
 class BrokerHeartbeatResponse(Message, key=63, versions="0-2", flexible="0+"):
