@@ -39,8 +39,7 @@ __all__ = ["Appended", "Log"]
 _PATCH = Struct(">qii")
 _PREFIX = 12
 _INT32_MAX = 0x7FFFFFFF
-_POSITIONS_KEPT = 512
-_TABLES_KEPT = 4
+_POSITIONS_KEPT, _TABLES_KEPT = 512, 4
 _EXPIRY_EVERY_S = 600.0
 
 
@@ -103,7 +102,6 @@ class Log(LogState):
     ) -> Generator[None, None, Log]:
         """`open`, yielding every now and then (about every MiB read) so that a loop can breathe."""
         topic_partition, topic_id = identify(disk, path)
-        committed = high_watermark if high_watermark is not None and config.sync_before_ack else 0
         log = cls(disk, path, config, topic_partition, topic_id, expiration_ms, cleaned)
         needs_sync = yield from recovery.load(
             log,
@@ -112,7 +110,7 @@ class Log(LogState):
             log_start=log_start,
             first=first,
             required=required,
-            synced=max(recovery_point, committed),
+            synced=max(recovery_point, high_watermark or 0) if config.sync_before_ack else recovery_point,
             now=now,
         )
         if needs_sync:

@@ -74,16 +74,7 @@ def load(
         _miss_end(log, log_start, synced, "its segments are gone")
         _start_empty(log, log_start, now)
         return False
-    for base in bases:
-        segment = Segment(
-            disk,
-            log.path,
-            base,
-            created_ms=disk.modified_ms(f"{log.path}/{file_name(base, '.log')}"),
-            index_interval=log.config.index_interval_bytes,
-        )
-        segment.load()
-        log.take_segment(segment)
+    _load_segments(log, bases)
     for segment in log.segments:
         if not _transactions_good(segment):
             clean, recovery_point = False, min(recovery_point, segment.base)
@@ -119,6 +110,20 @@ def load(
     for segment in log.segments[:-1] if needs_sync else log.segments:
         segment.trust()
     return needs_sync
+
+
+def _load_segments(log: LogState, bases: list[Offset]) -> None:
+    """Give the log its segments, in order."""
+    for base in bases:
+        segment = Segment(
+            log.disk,
+            log.path,
+            base,
+            created_ms=log.disk.modified_ms(f"{log.path}/{file_name(base, '.log')}"),
+            index_interval=log.config.index_interval_bytes,
+        )
+        segment.load()
+        log.take_segment(segment)
 
 
 def _needs_sync(log: LogState, synced: Offset) -> bool:
