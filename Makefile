@@ -107,7 +107,7 @@ drills: $(VENV)/.dev
 overload: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m bench.overload $(ARGS)
 
-# A node's directory with one file damaged, N times: a line for each.
+# One file damaged, N times: a line for each.  On a node of its own, and on one of three nodes.  ARGS="-k three_nodes"
 damage: $(VENV)/.dev
 	@DAMAGED=$(or $(N),300) SEED=$(or $(SEED),1) $(HEAVY) $(BIN)/python -m pytest tests/damage -m slow -s $(ARGS)
 
