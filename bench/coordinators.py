@@ -7,7 +7,7 @@
   loading    20,000 offset commits, and a restart: how long the group is not served, and the longest wait of others
   kill       three nodes; kill -9 of the coordinator of these 50: until the new one has answered every member
 
-Members send heartbeats each second, from this process, over one connection each.  Apache Kafka 4.3.1 comes right
+Members send heartbeats each second, from this process, over one connection each.  Apache Kafka comes right
 after, with the same settings and the same members.
 """
 

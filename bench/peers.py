@@ -11,11 +11,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from tools.peer import KAFKA_LIBS, PEER, SCRIPTS
+
 from bench.processes import PATIENT, listens, refuse_taken_port
 
 ROOT = Path(__file__).parents[1]
-SCRIPTS = ROOT / "tools" / "kafka"
-LIBS = Path(os.environ.get("KAFKA_LIBS", Path.home() / ".cache" / "kafka-4.3.1" / "libs"))
 PAGE_CACHE = str(2**63 - 1)
 
 
@@ -136,7 +136,7 @@ class Barnabas(Peer):
 
 
 class ApacheKafka(Peer):
-    """Apache Kafka 4.3.1 with the options of its own start script."""
+    """Apache Kafka with the options of its own start script."""
 
     name = "Apache Kafka"
 
@@ -159,11 +159,11 @@ def apache_is_here() -> str | None:
     """Why there is no Apache Kafka to compare with, or None when there is (its jars are fetched once)."""
     if not shutil.which("java"):
         return "there is no Java 17 on this machine"
-    if (LIBS / ".complete").exists():
+    if (KAFKA_LIBS / ".complete").exists():
         return None
     if not shutil.which("mvn"):
         return "its jars come by mvn, which is not on this machine"
-    print("fetching Apache Kafka 4.3.1 (once, about 40 s) ...", flush=True)
+    print(f"fetching {PEER} (once, about 40 s) ...", flush=True)
     if subprocess.run([SCRIPTS / "get-jars.sh"], check=False).returncode:
         return "its jars could not be fetched"
     return None

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools.peer import PEER
+
 from bench.cells import Cell, Figures
 from bench.processes import machine
 
@@ -110,7 +112,7 @@ def write(rows: list[Row], *, rounds: int, load: float, why_alone: str | None) -
     """Put the table between its marks in docs/performance.md; picture and raw figures go beside it."""
     head = [
         f"Measured {datetime.date.today().isoformat()} at {revision()}, "
-        + ("next to Apache Kafka 4.3.1" if why_alone is None else f"alone ({why_alone})")
+        + (f"next to {PEER}" if why_alone is None else f"alone ({why_alone})")
         + f"; {machine()}; at least {rounds} interleaved rounds, the least of each side; load before {load:.1f}.",
         "",
         "Lower is better. *page cache*: an answer when the record is in the page cache (Kafka's default); "
@@ -148,7 +150,7 @@ def picture(rows: list[Row]) -> None:
     for index, value in enumerate(values):
         axes.text(min(value, 3) + 0.02, index, f"{value:.2f}", va="center", fontsize=8)
     axes.axvline(1, color="black", linewidth=1)
-    axes.set_xlabel("Barnabas / Apache Kafka 4.3.1 (1 = the same, less is better)")
+    axes.set_xlabel(f"Barnabas / {PEER} (1 = the same, less is better)")
     axes.tick_params(axis="y", labelsize=8)
     figure.tight_layout()
     figure.savefig(DOCS / "performance.png", dpi=110)

@@ -5,7 +5,7 @@
   sink     a copy of a topic in micro-batches: exactly once, at least once, and Spark's own sink
   commit   micro-batches of 100 rows: what one takes
 
-Both read the same topics of one broker, Barnabas or (--apache) Apache Kafka 4.3.1.  The first rounds warm Java's
+Both read the same topics of one broker, Barnabas or (--apache) Apache Kafka.  The first rounds warm Java's
 compiler and do not count (five where CPU is compared, else one); of the others the least of each side does.
 """
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from tools.peer import KAFKA_LIBS
 
 from barnabas.sim.cluster.history import History
 
@@ -40,8 +41,7 @@ def value_of(text: str | bytes | None) -> int:
 
 def java_is_here() -> bool:
     """Whether Apache Kafka's own clients can run."""
-    libs = Path(os.environ.get("KAFKA_LIBS", Path.home() / ".cache" / "kafka-4.3.1" / "libs"))
-    return (libs / ".complete").exists()
+    return (KAFKA_LIBS / ".complete").exists()
 
 
 class Records:

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tools.peer import KAFKA_LIBS, RELEASE, SCRIPTS
 
 from barnabas.testing.cluster import free_ports
 
 ROOT = Path(__file__).parents[2]
-KAFKA = ROOT / "tools" / "kafka"
-KAFKA_LIBS = Path(os.environ.get("KAFKA_LIBS", Path.home() / ".cache" / "kafka-4.3.1" / "libs"))
+KAFKA = SCRIPTS
 LOOPS = ("uvloop", "asyncio")
 
 
@@ -74,7 +74,8 @@ class NodeProcess:
 
     def format(self) -> None:
         cluster = self.barnabas("storage", "random-uuid").strip()
-        self.barnabas("storage", "format", "--standalone", "-t", cluster, "-c", str(self.properties))
+        config = ("-t", cluster, "-c", str(self.properties))
+        self.barnabas("storage", "format", "--standalone", *RELEASE, *config)
 
     def start(self, within: float = 60.0) -> NodeProcess:
         if not (self.data / "meta.properties").exists():

@@ -1,4 +1,4 @@
-"""An Apache Kafka 4.3.1 that asks who is there: TLS, mTLS, and SASL with four mechanisms."""
+"""An Apache Kafka that asks who is there: TLS, mTLS, and SASL with four mechanisms."""
 
 from __future__ import annotations
 

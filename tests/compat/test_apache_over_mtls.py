@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3.1 and our nodes in one quorum and one cluster, each known to the others by its certificate."""
+"""Apache Kafka and our nodes in one quorum and one cluster, each known to the others by its certificate."""
 
 from __future__ import annotations
 

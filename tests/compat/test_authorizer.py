@@ -12,7 +12,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.compat.conftest import KAFKA, KAFKA_LIBS
+from tests.compat.conftest import KAFKA
+from tools.peer import KAFKA_LIBS
 
 from barnabas.security.acl import OPERATIONS, Acl, Operation, PatternType, Permission, ResourceType
 from barnabas.security.authorizer import StandardAuthorizer

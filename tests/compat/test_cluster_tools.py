@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.compat.conftest import KAFKA, run_kafka_class
 from tests.server.quorum_processes import Member, Members, eventually
+from tools.peer import CONFIGS
 
 from barnabas.client.admin.admin import Admin
 from barnabas.client.metadata import PartitionInfo
@@ -25,7 +26,6 @@ TOPICS = TOOLS + "TopicCommand"
 REASSIGN = TOOLS + "reassign.ReassignPartitionsCommand"
 ELECT = TOOLS + "LeaderElectionCommand"
 CLUSTER = TOOLS + "ClusterTool"
-CONFIGS = "kafka.admin.ConfigCommand"
 
 
 class Brokers:

@@ -9,9 +9,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tests.compat.conftest import KAFKA_LIBS, NodeProcess, run_kafka_class
+from tests.compat.conftest import NodeProcess, run_kafka_class
 from tests.compat.test_quorum_mixed import CLUSTER_TOOL, FEATURES, QUORUM, leading, observed, script, voters
 from tests.server.quorum_processes import CLUSTER, eventually
+from tools.peer import KAFKA_LIBS
 
 from barnabas.client.admin.admin import Admin
 

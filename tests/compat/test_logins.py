@@ -10,6 +10,7 @@ import pytest
 from tests.compat.conftest import kafka_class
 from tests.compat.secured import SecuredKafka
 from tests.server.test_logins import PLAIN
+from tools.peer import CONFIGS
 
 from barnabas.client.admin.admin import Admin
 from barnabas.client.blocking import BlockingConnection
@@ -51,14 +52,14 @@ def node(apache: Path) -> Iterator[Node]:
     """Its user ada is made by Apache Kafka's tool, as are all that these tests look at."""
     running = Node()
     with running.cluster:
-        add = ("kafka.admin.ConfigCommand", "--alter", "--entity-type", "users", "--entity-name", "ada")
+        add = (CONFIGS, "--alter", "--entity-type", "users", "--entity-name", "ada")
         for mechanism in MECHANISMS[:2]:
             running.tool(*add, "--add-config", f"{mechanism}=[iterations=8192,password=ada-secret]")
         yield running
 
 
 def test_apache_kafkas_tool_shows_and_deletes_users(node: Node) -> None:
-    words = ("kafka.admin.ConfigCommand", "--entity-type", "users", "--entity-name")
+    words = (CONFIGS, "--entity-type", "users", "--entity-name")
     shown = node.tool(*words, "ada", "--describe")
     assert "SCRAM-SHA-256=iterations=8192" in shown and "SCRAM-SHA-512=iterations=8192" in shown
     node.tool(*words, "tom", "--alter", "--add-config", "SCRAM-SHA-256=[password=toms-secret]")

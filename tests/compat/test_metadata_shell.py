@@ -11,12 +11,19 @@ import pytest
 from tests.cli.rich_metadata import rich_log
 from tests.compat.conftest import NodeProcess
 from tests.server.quorum_processes import eventually
+from tools.peer import has_shell
 
 from barnabas.client.admin.admin import Admin
 
 pytestmark = pytest.mark.compat
 TRIES = 10
 QUESTIONS = (["tree", "/image"], ["find", "/image"], ["ls", "/image/*"], ["cat", "/image/features/*"])
+
+
+@pytest.fixture(autouse=True)
+def _shell_is_here(apache: Path) -> None:
+    if not has_shell():
+        pytest.skip("Apache Kafka's shell is not among its jars (KAFKA_VERSION=4.3.1 brings it)")
 
 
 def kafka_shell(apache: Path, file: Path, *command: str) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.client.certificates import NOW, named, x509
-from tests.compat.conftest import KAFKA_LIBS
+from tools.peer import KAFKA_LIBS
 
 from barnabas.errors import ConfigError
 from barnabas.security.certificate import read_certificate

@@ -1,4 +1,4 @@
-"""2,000 requests of somebody with few rights, at our node and at an Apache Kafka 4.3.1 with the same ACLs.
+"""2,000 requests of somebody with few rights, at our node and at an Apache Kafka with the same ACLs.
 
 What is compared is who is refused what: each place of an answer that carries one of the codes of authorization
 (29, 30, 31, 53), and, of lists, what is shown.  What an allowed request comes to is compared elsewhere

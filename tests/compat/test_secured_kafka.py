@@ -1,4 +1,4 @@
-"""Our client at an Apache Kafka 4.3.1 with TLS and SASL: let in, refused, and logged in again."""
+"""Our client at an Apache Kafka with TLS and SASL: let in, refused, and logged in again."""
 
 from __future__ import annotations
 

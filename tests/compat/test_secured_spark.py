@@ -1,4 +1,4 @@
-"""PySpark's source and sink at an Apache Kafka 4.3.1 with TLS and SASL: read, written exactly once, refused."""
+"""PySpark's source and sink at an Apache Kafka with TLS and SASL: read, written exactly once, refused."""
 
 from __future__ import annotations
 

@@ -12,12 +12,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.compat.conftest import NodeProcess, free_port, kafka_class, run_kafka_class
 from tests.patience import PATIENCE_S
+from tools.peer import CONFIGS
 
 pytestmark = pytest.mark.compat
 
 TOOLS = "org.apache.kafka.tools."
 METRICS = TOOLS + "ClientMetricsCommand"
-CONFIGS = "kafka.admin.ConfigCommand"
 Pushed = dict[str, dict[str, float]]
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from tests.cli.test_start_secure import secure
 from tests.compat.conftest import kafka_class
+from tools.peer import CONFIGS
 
 pytestmark = pytest.mark.compat
 
 Tool = Callable[..., str]
-CONFIGS, ACLS, TOPICS = "kafka.admin.ConfigCommand", "org.apache.kafka.tools.AclCommand", "TopicCommand"
+ACLS, TOPICS = "org.apache.kafka.tools.AclCommand", "TopicCommand"
 
 
 def test_users_quotas_acls_topics_and_settings(apache: Path, tmp_path: Path) -> None:

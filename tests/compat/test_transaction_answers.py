@@ -1,4 +1,4 @@
-"""What leaders answer to transactions in wrong orders, epochs and states: as Apache Kafka 4.3.1, case by case.
+"""What leaders answer to transactions in wrong orders, epochs and states: as Apache Kafka, case by case.
 
 A case is a sequence of requests on a topic, a group and transactional ids of its own; all that is answered is
 compared, with producer ids by the order in which they were given out.

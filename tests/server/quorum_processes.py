@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.patience import PATIENCE_S
+from tools.peer import RELEASE
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.connection import ConnectionFailed
@@ -112,7 +113,7 @@ class Member:
         return meta.directory_id
 
     def format(self, *flags: str, cluster: str = CLUSTER) -> None:
-        barnabas("storage", "format", "-t", cluster, "-c", str(self.properties), *flags)
+        barnabas("storage", "format", "-t", cluster, "-c", str(self.properties), *RELEASE, *flags)
 
     def start(self) -> Member:
         with self.log.open("ab") as log:

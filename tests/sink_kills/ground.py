@@ -66,7 +66,7 @@ def voters(admin: Admin) -> list[int]:
 
 
 class Apache:
-    """Three nodes of Apache Kafka 4.3.1, as `make compat` starts them."""
+    """Three nodes of Apache Kafka, as `make compat` starts them."""
 
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
         self._trio = ApacheTrio(folder, free_ports(40), fsync=False, settings={**_REPLICAS, **settings})

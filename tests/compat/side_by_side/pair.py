@@ -12,6 +12,7 @@ from tests.compat.conftest import NodeProcess
 from tests.compat.side_by_side.side import Side
 from tests.compat.side_by_side.steps import TOPICS
 from tests.compat.test_compaction import apache_kafka_on
+from tools.peer import RELEASE
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.wire.schemas.groups import FindCoordinatorRequest
@@ -48,7 +49,7 @@ def pair_of_nodes(
         _fix_quorum(node)
     try:
         cluster = ours.barnabas("storage", "random-uuid").strip()
-        ours.barnabas("storage", "format", "-t", cluster, "-c", str(ours.properties))
+        ours.barnabas("storage", "format", "-t", cluster, "-c", str(ours.properties), *RELEASE)
         ours.start()
         _begin(ours.port)
         assert ours.stop() == 0, ours.log.read_text()
