@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from ipaddress import ip_address
 
+from barnabas.cli.doctor.coordinators import counts_of, examine_counts
 from barnabas.cli.doctor.descriptors import examine_descriptors
 from barnabas.cli.doctor.findings import Findings
 from barnabas.cli.doctor.line import Address, dial
@@ -174,10 +176,14 @@ def examine_cluster(address: Address, security: Security, found: Findings) -> No
         return
     found.ok("cluster", f"id {answer.cluster_id}, brokers: {len(answer.brokers)}")
     hosted = Counter(node for topic in topics for one in topic.partitions for node in one.replica_nodes)
+    kafkas: dict[int, dict[str, int]] = {}
     for broker in list(answer.brokers)[:_MOST_TRIED]:
         at = Address(broker.host, broker.port, address.timeout)
         if _examine_advertised(broker.broker_id, at, found):
             examine_descriptors(broker.broker_id, at, hosted[broker.broker_id], found)
+            with suppress(BarnabasError), _connect(at, security) as connection:
+                kafkas[broker.broker_id] = counts_of(connection, broker.broker_id)
+    examine_counts({topic.name: len(topic.partitions) for topic in topics if topic.name}, kafkas, found)
     operations = answer.cluster_authorized_operations
     shown = [topic for topic in topics if topic.error_code == ErrorCode.NONE]
     if shown:

@@ -9,6 +9,7 @@ from barnabas.errors import KafkaError
 from barnabas.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.loop.runtime import Runtime
+from barnabas.settings.coordinator_topics import COUNT_SETTINGS
 from barnabas.wire.schemas.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 __all__ = ["AutoTopics"]
@@ -39,7 +40,7 @@ class AutoTopics:
         if name == OFFSETS_TOPIC:
             return _compacted(
                 name,
-                config.int("offsets.topic.num.partitions"),
+                config.int(COUNT_SETTINGS[name]),
                 self._replicas("offsets.topic.replication.factor"),
                 {
                     "compression.type": "producer",
@@ -53,7 +54,7 @@ class AutoTopics:
                 in_sync = min(in_sync, replicas)
             return _compacted(
                 name,
-                config.int("transaction.state.log.num.partitions"),
+                config.int(COUNT_SETTINGS[name]),
                 replicas,
                 {
                     "compression.type": "uncompressed",

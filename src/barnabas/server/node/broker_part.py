@@ -26,6 +26,7 @@ from barnabas.server.observe import events
 from barnabas.server.replication.applier import Applier
 from barnabas.server.replication.broker_connections import PeerListener
 from barnabas.server.replication.clock_check import ClockCheck
+from barnabas.server.replication.coordinator_counts import CoordinatorCounts
 from barnabas.server.replication.host import NodeHost
 from barnabas.server.replication.leader_suspicion import LeaderSuspicion
 from barnabas.server.replication.lifecycle import BrokerLifecycle, LifecycleSettings
@@ -121,6 +122,7 @@ class BrokerPart:
         self.probes = Probes(runtime, quorum.image, self.suspicion, peers)
         self.fetchers = Fetchers(runtime, self.broker, quorum.image, self.suspicion, peers)
         self.verifier = TransactionVerifier(runtime, self.broker, quorum.image, peers)
+        self._counts = CoordinatorCounts(runtime, quorum.image, peers)
 
     def _make_broker(self, authorizer: NodeAuthorizer | None) -> Broker:
         runtime, logs = self._runtime, self._home.logs
@@ -228,6 +230,7 @@ class BrokerPart:
         if delta.configs and not self._all_is_synced():
             self._previous_epoch.remember(self.lifecycle.epoch, synced=False)
         self._applier.changed(delta)
+        self._counts.changed(delta)
         self.lifecycle.metadata_changed(delta)
         if delta.brokers or delta.controllers:
             self._addresses.look(delta.image)

@@ -1,0 +1,108 @@
+"""Telling the log of brokers that count the partitions of a coordinators' topic otherwise than the topic does.
+
+Apache Kafka's brokers do, until their next start, where another broker made the topic with a count that is not in
+their settings (`settings.coordinator_topics`).  They are asked for these when such a topic is made, by one broker,
+and when they register, where a count is not Kafka's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from barnabas.controller.image import ImageDelta, MetadataImage
+from barnabas.errors import BarnabasError
+from barnabas.model import BrokerEpoch, NodeId
+from barnabas.server.loop.runtime import Runtime
+from barnabas.server.observe import events
+from barnabas.server.replication.broker_connections import PeerListener, dial_broker
+from barnabas.settings.coordinator_topics import (
+    ASKED,
+    COUNT_SETTINGS,
+    KAFKAS_COUNT,
+    kafkas_counts,
+    properties_for,
+)
+from barnabas.wire.schemas.configs import DescribeConfigsRequest, DescribeConfigsResource
+
+__all__ = ["CoordinatorCounts"]
+
+DIFFER = events.register(
+    "broker.counts-differ",
+    logging.WARNING,
+    "a broker of Apache Kafka may count the partitions of a coordinators' topic otherwise than the topic does",
+)
+
+PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""Between attempts: a broker of Apache Kafka serves only some time after it is unfenced."""
+_BROKER = 4
+
+
+class CoordinatorCounts:
+    """`changed(delta)` for each commit; what is found is told once for each registration, and for a new topic."""
+
+    __slots__ = ("_asked", "_image", "_peers", "_runtime")
+
+    def __init__(self, runtime: Runtime, image: MetadataImage, peers: PeerListener) -> None:
+        self._runtime = runtime
+        self._image = image
+        self._peers = peers
+        self._asked: dict[NodeId, BrokerEpoch] = {}
+        """Brokers whose present registration was looked at."""
+
+    def changed(self, delta: ImageDelta) -> None:
+        """Look at brokers that are new, and at all of them when a topic is."""
+        me, suspects = self._runtime.node_id, delta.brokers
+        made = [topic for topic in delta.topics_created.values() if topic.name in COUNT_SETTINGS]
+        if any(
+            state.leader == me for topic in made for state in topic.partitions.values() if not state.index
+        ):
+            self._asked.clear()
+            suspects = set(self._image.brokers)
+        elif not suspects or all(count == KAFKAS_COUNT for count in self._counts().values()):
+            return
+        for node in suspects:
+            broker = self._image.brokers.get(node)
+            if broker is None or broker.fenced or node == me:
+                continue
+            if self._asked.get(node) != broker.epoch:
+                self._asked[node] = broker.epoch
+                self._runtime.tasks.start(self._look(node), f"counts of broker {node}")
+
+    def _counts(self) -> dict[str, int]:
+        """The partitions of each topic; of one that is still to be made, as this node would make it."""
+        topics = self._image.topics_by_name
+        return {
+            name: len(topics[name].partitions) if name in topics else self._runtime.config.int(setting)
+            for name, setting in COUNT_SETTINGS.items()
+        }
+
+    async def _look(self, node: NodeId) -> None:
+        wanted = DescribeConfigsResource(
+            resource_type=_BROKER, resource_name=str(node), configuration_keys=list(ASKED)
+        )
+        for pause in PAUSES_S:
+            with suppress(BarnabasError):
+                connection = await dial_broker(self._image, node, self._peers, "counts")
+                try:
+                    answer = await connection.request(DescribeConfigsRequest(resources=[wanted]))
+                finally:
+                    connection.abort()
+                told = {one.name: one.value for result in answer.results for one in result.configs}
+                self._judge(node, told)
+                return
+            await asyncio.sleep(pause)
+
+    def _judge(self, node: NodeId, told: dict[str, str | None]) -> None:
+        counts, theirs = self._counts(), kafkas_counts(told)
+        if any(theirs.get(name, count) != count for name, count in counts.items()):
+            events.emit(
+                DIFFER,
+                broker=node,
+                settings=properties_for(theirs),
+                next=f"set {properties_for(counts)} in the file of broker {node}, and start it again",
+            )
+
+    def __repr__(self) -> str:
+        return f"<CoordinatorCounts {len(self._asked)} asked>"
