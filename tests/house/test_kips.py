@@ -70,6 +70,16 @@ def test_a_row_has_a_state_and_names_files_that_exist() -> None:
             assert (ROOT / name).exists(), f"{id_}: {name}"
 
 
+def test_the_rows_of_a_release_of_kafka_name_files_that_exist() -> None:
+    rows = re.findall(r"^\| (?:KIP-\d+)? ?\| .+? \| (\w+) \| `([^`]+)` \| (.*) \|$", KIPS, re.MULTILINE)
+    assert len(rows) > 10
+    for state, where, remark in rows:
+        named = re.findall(r"tests/[\w./-]+\w", remark)
+        assert state in STATES and (named or state != "built"), remark
+        assert (ROOT / "src" / "barnabas" / where).exists(), where
+        assert all((ROOT / name).exists() for name in named), remark
+
+
 def test_what_is_called_built_names_the_test_that_shows_it() -> None:
     bare = [row[0] for row in rows() if row[2] == "built" and "tests/" not in row[4]]
     assert not bare
