@@ -76,8 +76,12 @@ class AwaitingBootstrap:
                 answer = await self._answer(header, frame, position)
                 if answer is None:
                     break
+                unknown = (
+                    isinstance(answer, ApiVersionsResponse) and answer.error_code
+                )  # answered in version 0
+                version = 0 if unknown else header.version
                 parts: list[Any] = []
-                write_response(parts, header.correlation_id, header.api_key, header.version, answer)
+                write_response(parts, header.correlation_id, header.api_key, version, answer)
                 writer.write(b"".join(map(bytes, parts)))
                 await writer.drain()
         writer.close()
@@ -89,9 +93,9 @@ class AwaitingBootstrap:
                 ApiVersion(api_key=kind.KEY or 0, min_version=kind.VERSIONS[0], max_version=kind.VERSIONS[1])
                 for kind in served
             ]
-            if header.version > ApiVersionsRequest.VERSIONS[1]:
-                return None
-            return ApiVersionsResponse(api_keys=keys)
+            known = header.version <= ApiVersionsRequest.VERSIONS[1]
+            code = ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_VERSION  # KIP-511
+            return ApiVersionsResponse(error_code=int(code), api_keys=keys)
         if (header.api_key, header.version) != (BootstrapQuorumRequest.KEY, 0):
             return None
         request, _ = decode(BootstrapQuorumRequest, memoryview(frame), 0, position)
