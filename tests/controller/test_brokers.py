@@ -374,6 +374,8 @@ def test_a_controller_that_left_is_forgotten_from_the_level_on_that_has_a_record
             assert cluster.answer(UnregisterControllerResponse, asked).error_code == 0
     assert not cluster.image.controllers
     assert refused(cluster, asked) == ErrorCode.CONTROLLER_ID_NOT_REGISTERED
+    itself = UnregisterControllerRequest(controller_id=cluster.controller.config.node_id)
+    assert refused(cluster, itself) == ErrorCode.INVALID_REQUEST
 
 
 def test_unfencing_is_written_before_the_elections_it_allows_and_fencing_after() -> None:

@@ -168,6 +168,20 @@ def test_a_controller_that_does_not_know_a_level_in_force_is_not_registered() ->
     assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
+def test_replicas_that_may_lead_are_not_kept_where_the_log_has_no_words_for_them() -> None:
+    """Apache Kafka: eligible.leader.replicas.version 1 depends on metadata.version 23."""
+    elr = "eligible.leader.replicas.version"
+    cluster = Cluster(1)
+    for image in (cluster.image, cluster.controller.image):
+        image.features["metadata.version"] = 22
+        image.features.pop(elr, None)
+    assert update(cluster, key(elr, 1)) == ErrorCode.INVALID_UPDATE_VERSION
+    assert update(cluster, key(elr, 1), key("metadata.version", 23)) == 0
+    with pytest.raises(ConfigError, match=r"needs metadata\.version 23 \(4\.0-IV1\) or higher, not 22"):
+        bootstrap_levels(22, {elr: 1})
+    assert bootstrap_levels(23, {elr: 1})[elr] == 1
+
+
 def test_one_refused_update_refuses_all() -> None:
     cluster = Cluster(1)
     assert update(cluster, key("share.version", 0, 2), key("no.such", 1)) == ErrorCode.INVALID_UPDATE_VERSION

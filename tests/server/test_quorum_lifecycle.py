@@ -100,6 +100,10 @@ def test_a_refusal_for_good_is_raised_and_a_controller_that_never_comes_is_a_fat
         answers.on_register = lambda: BrokerRegistrationResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
         with pytest.raises(KafkaError, match="INCONSISTENT_CLUSTER_ID"):
             await lifecycle(answers).register()
+        answers.on_register = lambda: BrokerRegistrationResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        with pytest.raises(KafkaError, match="does not know a level of the cluster") as unfit:
+            await lifecycle(answers).register()
+        assert "barnabas features describe" in (unfit.value.next_step or "")
         answers.on_register = lambda: BrokerRegistrationResponse(error_code=ErrorCode.NOT_CONTROLLER)
         with pytest.raises(BarnabasError, match="did not register") as error:
             await lifecycle(answers, registration_timeout=0.01).register()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from barnabas.controller.versions import LATEST, MINIMUM
+from barnabas.controller.versions import ELR, LATEST, MINIMUM
 from barnabas.errors import ConfigError, NewerReleaseError
 from barnabas.wire.metadata import FeatureLevelRecord
 
@@ -24,6 +24,7 @@ __all__ = [
     "bootstrap_levels",
     "bootstrap_records",
     "changes_metadata",
+    "lacking",
     "level_text",
     "release_level",
     "release_levels",
@@ -45,11 +46,13 @@ class Feature(NamedTuple):
     high: int
     since: tuple[int, ...] = ()
     """metadata.version from which level 1, 2, ... are the default of a new cluster."""
+    needs: int = MINIMUM
+    """metadata.version below which the log has no words for a level above 0."""
 
 
 FEATURES: dict[str, Feature] = {
     METADATA_VERSION: Feature(MINIMUM, LATEST),
-    "eligible.leader.replicas.version": Feature(0, 1, (26,)),
+    "eligible.leader.replicas.version": Feature(0, 1, (26,), needs=ELR),
     "group.version": Feature(0, 1, (22,)),
     KRAFT_VERSION: Feature(0, 1, (21,)),
     "share.version": Feature(0, 2, (28, 31)),
@@ -130,6 +133,19 @@ def unknown_to(features: Iterable[tuple[str, int, int]], levels: Mapping[str, in
     return unknown_level(ranges, {name: level for name, level in levels.items() if name in ranges})
 
 
+def lacking(levels: Mapping[str, int]) -> str | None:
+    """Name the first of these levels that their metadata.version is too low for; None: all can be in force."""
+    metadata_version = levels.get(METADATA_VERSION, LATEST)
+    for name, level in levels.items():
+        needs = FEATURES[name].needs if name in FEATURES else MINIMUM
+        if level and metadata_version < needs:
+            return (
+                f"{name} {level} needs metadata.version {level_text(METADATA_VERSION, needs)} or higher, "
+                f"not {level_text(METADATA_VERSION, metadata_version)}"
+            )
+    return None
+
+
 def require_known(levels: Mapping[str, int]) -> None:
     """Raise NewerReleaseError where a cluster has finalized a level that this release does not know.
 
@@ -175,7 +191,7 @@ def bootstrap_levels(
     """The finalized levels of a new cluster: metadata.version first, then the others above 0 by name.
 
     `given` overrides single features.  kraft.version is not among them: the quorum's own records say it.
-    Raises ConfigError for an unknown feature or a level out of range.
+    Raises ConfigError for an unknown feature, a level out of range, or one that the metadata.version cannot have.
     """
     given = given or {}
     for name, level in given.items():
@@ -194,6 +210,8 @@ def bootstrap_levels(
         usual = sum(metadata_version >= needed for needed in FEATURES[name].since)
         if level := given.get(name, usual):
             levels[name] = level
+    if why := lacking(levels):
+        raise ConfigError(why, next_step="give a newer --release-version, or leave the feature out")
     return levels
 
 

@@ -206,8 +206,11 @@ def register_controller(view: View, request: ControllerRegistrationRequest) -> D
 def unregister_controller(view: View, request: UnregisterControllerRequest) -> Decision:
     """UnregisterController (key 94): forget what a controller can do; one that runs registers again.
 
-    Raises KafkaError: CONTROLLER_ID_NOT_REGISTERED, or UNSUPPORTED_VERSION at a level without a record for it.
+    Raises KafkaError: INVALID_REQUEST for the active controller itself, CONTROLLER_ID_NOT_REGISTERED, or
+    UNSUPPORTED_VERSION at a level without a record for it.
     """
+    if request.controller_id == view.config.node_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Controller cannot unregister itself while it is active.")
     if view.image.feature(METADATA_VERSION) < CONTROLLERS_LEAVE:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,

@@ -14,6 +14,7 @@ from barnabas.controller.feature_levels import (
     KRAFT_VERSION,
     METADATA_VERSION,
     changes_metadata,
+    lacking,
     level_text,
     supported,
     unknown_level,
@@ -46,6 +47,9 @@ def update_features(view: View, request: UpdateFeaturesRequest) -> Decision:
     try:
         for update in request.feature_updates:
             records += _update(view, update)
+        updated = {update.feature: update.max_version_level for update in request.feature_updates}
+        if why := lacking({**view.image.features, **updated}):
+            raise _refused(why)
     except KafkaError as error:
         return Decision(UpdateFeaturesResponse(error_code=error.code, error_message=error.message))
     results = [

@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from barnabas.config import Config
-from barnabas.controller.feature_levels import METADATA_VERSION, supported
+from barnabas.controller.feature_levels import METADATA_VERSION, NEWER_RELEASE, supported
 from barnabas.controller.image import BrokerEndpoint, ImageDelta
 from barnabas.controller.versions import DIRECTORIES
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
@@ -222,6 +222,12 @@ class BrokerLifecycle:
             )
         )
         assert isinstance(answer, BrokerRegistrationResponse)
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                "the active controller does not register this broker, which does not know a level of the cluster",
+                next_step=f"`barnabas features describe` shows the levels; {NEWER_RELEASE}",
+            )
         if answer.error_code:
             raise KafkaError(ErrorCode(answer.error_code))
         self._on_registered(answer.broker_epoch)
