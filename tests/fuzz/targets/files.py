@@ -9,7 +9,7 @@ from typing import Any
 from crc32c import crc32c
 from tests.fuzz.engine.target import Target
 
-from barnabas.errors import CorruptRecordError, KafkaError, StorageError, WireError
+from barnabas.errors import CorruptRecordError, KafkaError, NewerReleaseError, StorageError, WireError
 from barnabas.log.producer_snapshot import decode_producers, encode_producers
 from barnabas.log.segments.damage import read_damage
 from barnabas.log.storage.checkpoint import read_epochs, read_offsets
@@ -143,7 +143,7 @@ TARGETS = [
         "files",
         "meta.properties, quorum-state, checkpoints, snapshots, metadata records and all others",
         _make,  # type: ignore[arg-type]
-        (StorageError, CorruptRecordError, WireError, KafkaError),
+        (StorageError, CorruptRecordError, NewerReleaseError, WireError, KafkaError),
         _seeds,
         _WORDS,
     )
