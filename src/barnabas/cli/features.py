@@ -2,7 +2,7 @@
 
 barnabas features describe
 barnabas features upgrade --feature kraft.version=1
-barnabas features upgrade --release-version 4.3 --dry-run
+barnabas features upgrade --release-version 4.4 --dry-run
 barnabas features downgrade --feature transaction.version=1
 barnabas features disable --feature streams.version
 
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     downgrade = verbs.add_parser("downgrade", help="lower levels")
     disable = verbs.add_parser("disable", help="level 0")
     for verb in (upgrade, downgrade):
-        verb.add_argument("--release-version", "-r", metavar="RELEASE", help="the levels of a release: 4.3")
+        verb.add_argument("--release-version", "-r", metavar="RELEASE", help="the levels of a release: 4.4")
     for verb in (upgrade, downgrade, disable):
         verb.add_argument(
             "--feature", "-f", action="append", default=[], metavar="NAME[=LEVEL]", help="may be repeated"
