@@ -63,7 +63,7 @@ def a_list_by_a_pattern_that_takes_long(found: Difference) -> bool:
 
 @on_purpose
 def a_prepared_transaction_is_kept(found: Difference) -> bool:
-    """Kafka 4.3.1 does not serve it yet."""
+    """Kafka 4.4.0 does not serve it yet."""
     keeps = found.step.api == "init" and found.step.how.get("keep") and found.step.how["two_phases"]
     return bool(keeps) and _code(found.theirs) == "UNSUPPORTED_VERSION"
 

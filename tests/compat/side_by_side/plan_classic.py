@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from tests.compat.side_by_side.steps import ODD_GROUPS, ODD_NAMES, TOPICS, Step, lie
+from tests.compat.side_by_side.steps import NEWEST_KEEP, ODD_GROUPS, ODD_NAMES, TOPICS, Step, lie
 
 __all__ = ["ClassicPlan", "classic_groups"]
 
@@ -178,7 +178,7 @@ class ClassicPlan:
             how |= {"member": name, "member_who": self.who()}
             how["generation"] = rng.choice(GENERATIONS) if self.stumbles() else "now"
             how["instance"] = self.instance(name)
-        self.say("keep offsets", rng.choice((3, 5, 5)), "p0", **how)
+        self.say("keep offsets", rng.choice((3, 5, NEWEST_KEEP)), "p0", **how)
         if rng.random() < 0.5:
             self.where()
         self.say("end", 5, "p0", id="x0", who="now", commit=rng.random() < 0.7)

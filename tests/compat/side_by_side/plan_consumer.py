@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.compat.side_by_side.plan_classic import ClassicPlan
-from tests.compat.side_by_side.steps import PATTERNS, TOPICS, Step
+from tests.compat.side_by_side.steps import NEWEST_KEEP, PATTERNS, TOPICS, Step
 
 __all__ = ["consumer_groups", "mixed_groups"]
 
@@ -136,7 +136,7 @@ class ConsumerPlan(ClassicPlan):
             "member_who": rng.choice(("known", "known", "", "nobody")),
         }
         how["generation"] = rng.choice(("now", "now", "before", "next", "none"))
-        self.say("keep offsets", rng.choice((3, 5, 5)), "p0", **how)
+        self.say("keep offsets", rng.choice((3, 5, NEWEST_KEEP)), "p0", **how)
         if rng.random() < 0.5:
             self.where_as_one()
         self.say("end", 5, "p0", id="x0", who="now", commit=rng.random() < 0.7)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from tests.compat.side_by_side.steps import ODD_GROUPS, ODD_NAMES, PATTERNS, Step, lie, some_who
+from tests.compat.side_by_side.steps import NEWEST_KEEP, ODD_GROUPS, ODD_NAMES, PATTERNS, Step, lie, some_who
 
 __all__ = ["transactions"]
 
@@ -139,7 +139,7 @@ class _Plan:
 
     def keep(self, producer: _Producer) -> None:
         rng = self.rng
-        version = self.version(producer, (0, 2, 3, 4), 5)
+        version = self.version(producer, (0, 2, 3, 4), rng.choice((5, NEWEST_KEEP)))
         how: dict[str, Any] = {"id": producer.id, "who": some_who(rng), "group": "g0"}
         how["offsets"] = {rng.choice((0, 1)): rng.choice((0, 5, 10, 2**62, -1))}
         if rng.random() < 0.08:

@@ -205,7 +205,8 @@ def _keep_offsets(side: Side, step: Step) -> Message:
         )
         for index, offset in how["offsets"].items()
     ]
-    topic = TxnOffsetCommitRequestTopic(name=side.named(how.get("topic", "t")) or "", partitions=partitions)
+    named = _topic(side, step.version >= 6, how.get("topic", "t"))
+    topic = TxnOffsetCommitRequestTopic(**named, partitions=partitions)
     return TxnOffsetCommitRequest(
         transactional_id=side.named(how["id"]) or "",
         group_id=side.named(how["group"]) or "",
@@ -342,8 +343,8 @@ def _leave(side: Side, step: Step) -> Message:
 # -- positions ------------------------------------------------------------------------------------------
 
 
-def _topic(side: Side, version: int, name: str) -> dict[str, Any]:
-    if version >= 10:
+def _topic(side: Side, by_id: bool, name: str) -> dict[str, Any]:
+    if by_id:
         return {"topic_id": side.topics.get(side.named(name) or "", UNKNOWN_ID)}
     return {"name": side.named(name) or ""}
 
@@ -359,7 +360,7 @@ def _commit(side: Side, step: Step) -> Message:
         fields["retention_time_ms"] = how["keep_ms"]
     topics = [
         OffsetCommitRequestTopic(
-            **_topic(side, step.version, name),
+            **_topic(side, step.version >= 10, name),
             partitions=[
                 OffsetCommitRequestPartition(
                     partition_index=index, committed_offset=offset, committed_metadata=how.get("metadata", "")
@@ -397,7 +398,7 @@ def _fetch_offsets(side: Side, step: Step) -> Message:
         asked = None
         if how["topics"] is not None:
             asked = [
-                OffsetFetchRequestTopics(**_topic(side, version, name), partition_indexes=indexes)
+                OffsetFetchRequestTopics(**_topic(side, version >= 10, name), partition_indexes=indexes)
                 for name, indexes in how["topics"].items()
             ]
         groups.append(OffsetFetchRequestGroup(group_id=_group(side, how), topics=asked, **fields))

@@ -5,8 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any, NamedTuple
 
-__all__ = ["ODD_GROUPS", "ODD_NAMES", "PATTERNS", "TOPICS", "WHO", "Step", "lie", "some_who"]
+from tools.peer import RELEASE
 
+__all__ = ["NEWEST_KEEP", "ODD_GROUPS", "ODD_NAMES", "PATTERNS", "TOPICS", "WHO", "Step", "lie", "some_who"]
+
+NEWEST_KEEP = 5 if RELEASE else 6
+"""The newest TxnOffsetCommit that both know."""
 TOPICS = {"flights": 5, "planes": 3, "weather": 1}
 """Topics of all sequences, with the same ids at both nodes, so that assignors walk them in the same order."""
 
