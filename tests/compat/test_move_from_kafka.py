@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 from tests.chaos.traffic import Reader, Records, Writer, read_everything
-from tests.compat.conftest import kafka_class
+from tests.compat.kafka_node import KafkaNode
 from tests.compat.test_quorum_mixed import knows_every_request, leading, observed, voters
-from tests.server.quorum_processes import CLUSTER, Member, Members, eventually, free_ports
+from tests.server.quorum_processes import Member, Members, eventually, free_ports
 
 from barnabas.client.admin.admin import Admin
 from barnabas.sim.cluster.checker import check
@@ -39,27 +39,6 @@ SETTINGS = {
     "transaction_state_log_min_isr": "2",
     "min_insync_replicas": "2",
 }
-
-
-class KafkaNode(Member):
-    """A node that runs Apache Kafka."""
-
-    def __init__(self, apache: Path, folder: Path, id_: int, ports: tuple[int, int], known: Sequence[int]):
-        super().__init__(folder, id_, ports, known, "broker,controller", **SETTINGS)
-        self.settings["advertised.listeners"] = self.settings["listeners"]
-        self.log = folder / "server.log"
-        self.command = [str(apache / "broker-class.sh"), str(self.properties)]
-        self.write_properties()
-
-    def format(self, *flags: str, cluster: str = CLUSTER) -> None:
-        config = ("-c", str(self.properties))
-        kafka_class("kafka.tools.StorageTool", "format", "-t", cluster, *config, *flags)
-
-    def start(self) -> Member:
-        with self.log.open("ab") as log:
-            environment = {**os.environ, "KAFKA_HEAP": "384m"}
-            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, env=environment)
-        return self
 
 
 def typed(line: str, bootstrap: str, code: int = 0) -> str:
@@ -93,7 +72,8 @@ class Move:
         return [self.ports[id_][1] for id_ in ids]
 
     def theirs(self, id_: int, folder: str, known: Sequence[int]) -> KafkaNode:
-        return KafkaNode(self.apache, self.folder / folder, id_, self.ports[id_], self.controllers(known))
+        known_ports = self.controllers(known)
+        return KafkaNode(self.apache, self.folder / folder, id_, self.ports[id_], known_ports, **SETTINGS)
 
     def typed(self, line: str, code: int = 0) -> str:
         """`barnabas LINE`, at whatever node serves; what it prints."""
@@ -340,7 +320,7 @@ def test_a_target_of_kafkas_nodes_alone_says_what_is_left_to_do(apache: Path, tm
         nodes.start()
         nodes.settled([1])
         ours, pair = nodes[1].controller, free_ports(2)
-        kafka = KafkaNode(apache, tmp_path / "k", 4, (pair[0], pair[1]), [ours])
+        kafka = KafkaNode(apache, tmp_path / "k", 4, (pair[0], pair[1]), [ours], **SETTINGS)
         kafka.format("--no-initial-controllers")
         nodes.all[4] = kafka.start()
         eventually(lambda: observed(leading([ours]), 4), 90, "Apache Kafka observes")

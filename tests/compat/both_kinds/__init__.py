@@ -1,0 +1,1 @@
+"""Clusters of Apache Kafka's and our nodes in which each part is played by a chosen kind."""
