@@ -82,7 +82,7 @@ class Ours:
     name = "barnabas"
 
     def transact(self, bootstrap: str, topic: str, values: Sequence[bytes]) -> None:
-        with TransactionalProducer(bootstrap, f"{self.name}-{topic}", timeout=WAIT_S) as producer:
+        with TransactionalProducer(bootstrap, f"{self.name}-{topic}", request_timeout=WAIT_S) as producer:
             producer.begin()
             producer.send(topic, ABORTED, partition=0)
             producer.flush()
@@ -118,13 +118,13 @@ class Java:
     def transact(self, bootstrap: str, topic: str, values: Sequence[bytes]) -> None:
         words = f"--topic {topic} --num-records {len(values)} --payload-monotonic --throughput -1".split()
         id_ = ("--transactional-id", f"{self.name}-{topic}", "--transaction-duration-ms", "60000")
-        where = ("--producer-props", f"bootstrap.servers={bootstrap}")
+        where = ("--bootstrap-server", bootstrap)
         kafka_class("org.apache.kafka.tools.ProducerPerformance", *words, *id_, *where)
 
     def read(self, bootstrap: str, topic: str, group: str, protocol: str, count: int) -> list[bytes]:
         words = ("--bootstrap-server", bootstrap, "--topic", topic, "--group", group, "--from-beginning")
         limits = ("--max-messages", str(count), "--timeout-ms", str(int(WAIT_S * 1000)))
-        how = ("--consumer-property", f"group.protocol={protocol}", "--isolation-level", "read_committed")
+        how = ("--command-property", f"group.protocol={protocol}", "--isolation-level", "read_committed")
         read = kafka_class("org.apache.kafka.tools.consumer.ConsoleConsumer", *words, *limits, *how)
         return [word.encode() for word in read.split()]
 

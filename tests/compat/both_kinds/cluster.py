@@ -87,7 +87,9 @@ class Four:
 
     @property
     def first_address(self) -> str:
-        return f"127.0.0.1:{self.nodes[self.of_kind(self.cell.first)[0]].port}"
+        """A node of the kind that clients ask first, or another where none of it runs."""
+        choice = sorted(self.nodes, key=lambda id_: self.kinds[id_] != self.cell.first)
+        return f"127.0.0.1:{next(node.port for id_ in choice if (node := self.nodes[id_]).alive)}"
 
     def of_kind(self, kind: str) -> list[int]:
         return [id_ for id_, its in self.kinds.items() if its == kind]
@@ -141,7 +143,7 @@ class Four:
         from confluent_kafka.admin import AdminClient, NewTopic
 
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        wanted = NewTopic(topic, replica_assignment=self.placed(self.cell.leads, partitions))
+        wanted = NewTopic(topic, partitions, replica_assignment=self.placed(self.cell.leads, partitions))
         admin.create_topics([wanted])[topic].result(30)
 
     def coordinator(self, key: str, *, of_transactions: bool = False, at: int | None = None) -> int:
