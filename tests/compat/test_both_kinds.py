@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.compat.both_kinds.clients import CLIENTS, PROTOCOLS, Client
-from tests.compat.both_kinds.cluster import CELLS, Cell, Four, release
+from tests.compat.both_kinds.cluster import CELLS, Cell, Four
 from tests.suites.apps import numbers, streams
 from tests.suites.apps.java import JavaUnavailableError, Program, prepare
 from tests.suites.apps.stage import Stage
@@ -52,7 +52,7 @@ class Talk:
 
 @pytest.fixture(params=CELLS, ids=str)
 def four(request: pytest.FixtureRequest, apache: Path, tmp_path: Path) -> Iterator[Four]:
-    with Four(apache, tmp_path, request.param, release()).running() as running:
+    with Four(apache, tmp_path, request.param).running() as running:
         yield running
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
@@ -12,6 +11,7 @@ from typing import NamedTuple
 from tests.compat.conftest import kafka_class
 from tests.compat.kafka_node import KafkaNode
 from tests.server.quorum_processes import Member, barnabas, eventually, free_ports
+from tools.peer import RELEASE
 
 from barnabas.client.admin.admin import Admin
 from barnabas.errors import ErrorCode
@@ -65,9 +65,8 @@ CELLS = _orthogonal()
 class Four:
     """A cluster of four that is laid out as a cell says."""
 
-    def __init__(self, apache: Path, folder: Path, cell: Cell, release: str) -> None:
+    def __init__(self, apache: Path, folder: Path, cell: Cell) -> None:
         self.cell = cell
-        self._release = release
         other = OURS if cell.majority == THEIRS else THEIRS
         self.kinds = {1: cell.majority, 2: cell.majority, 3: cell.majority, 4: other}
         free = free_ports(8)
@@ -167,8 +166,7 @@ class Four:
     def _form(self) -> None:
         cell = self.cell
         founder = self.of_kind(cell.formats)[0]
-        at_level = ("--release-version", self._release) if self._release else ()
-        self.nodes[founder].format("--standalone", *at_level)
+        self.nodes[founder].format("--standalone", *RELEASE)
         self.nodes[founder].start()
         eventually(lambda: self.leader() == founder, 90, "the founder leads")
         for id_, node in self.nodes.items():
@@ -228,8 +226,3 @@ class Four:
             eventually(
                 lambda node=node: self.kinds[self.coordinator("g", at=node)] == self.cell.coordinates, 60
             )
-
-
-def release() -> str:
-    """Return the release whose levels a cluster gets: none, so the newest, unless the peer is an older Kafka."""
-    return "4.3" if os.environ.get("KAFKA_VERSION", "").startswith("4.3") else ""

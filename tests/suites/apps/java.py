@@ -8,7 +8,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-VERSION = os.environ.get("KAFKA_VERSION", "4.3.1")
+VERSION = os.environ.get("APPS_VERSION", "4.3.1")
+"""The newest release of which all these programs are served by the registry."""
 LOG4J = "2.25.4"
 CACHE = Path(os.environ.get("SUITES_WORK", Path.home() / ".cache" / "kafka-suites")) / f"apps-{VERSION}"
 SOURCES = Path(__file__).parent.parent / "java"
