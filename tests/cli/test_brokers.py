@@ -21,12 +21,14 @@ from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.described import ClusterDescription
 from barnabas.client.admin.log_dirs import BrokerDirs
 from barnabas.client.admin.moves import Move
+from barnabas.client.admin.quorum import unregister_controller
 from barnabas.client.admin.throttles import throttle, throttles
 from barnabas.client.metadata import Broker
 from barnabas.client.producer import Producer
-from barnabas.errors import ConfigError, KafkaError
+from barnabas.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model import TopicPartition
 from barnabas.testing.cluster import Cluster
+from barnabas.wire.schemas.brokers import UnregisterControllerResponse
 
 
 class Operator:
@@ -175,10 +177,19 @@ def test_a_controller_is_forgotten_once_it_votes_no_more(type_: Operator) -> Non
     assert "controller 1 is a voter, and registers again as long as it runs" in type_.err
     assert "barnabas quorum remove-controller -i 1" in type_.err
     assert type_("cluster unregister-controller --id 99") == 1
-    assert "controller 99 is not registered" in type_.err
+    assert "controller 99 is not registered" in type_.err and "list-endpoints -C HOST:PORT" in type_.err
     assert type_("brokers drain 4 --wait") == 0, type_.err
     assert type_("cluster unregister-controller --id 4") == 0, type_.err
     assert type_.out == "Controller 4 is no longer registered.\n"
+
+
+def test_what_helps_where_a_cluster_has_no_record_for_a_controller_that_left() -> None:
+    refused = UnregisterControllerResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message="too low")
+    at = SimpleNamespace(request=lambda request: refused)
+    cluster: Any = SimpleNamespace(any=lambda: at, retrying=lambda attempt: attempt())
+    with pytest.raises(KafkaError, match="unregistering controller 5: too low") as caught:
+        unregister_controller(cluster, 5)
+    assert "features upgrade --release-version 4.4" in (caught.value.next_step or "")
 
 
 def test_a_topic_shows_who_else_may_lead(type_: Operator) -> None:

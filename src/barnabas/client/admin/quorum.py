@@ -175,6 +175,8 @@ _ADVICE = {
     ErrorCode.INCONSISTENT_CLUSTER_ID: "ask a controller of the other cluster, or format the node's empty disk: "
     "`barnabas storage format -t CLUSTER_ID -c FILE --no-initial-controllers`",
     ErrorCode.BROKER_ID_NOT_REGISTERED: "`barnabas cluster list-endpoints --include-fenced-brokers` shows them",
+    ErrorCode.CONTROLLER_ID_NOT_REGISTERED: "`barnabas cluster list-endpoints -C HOST:PORT`, with the address "
+    "of a controller, shows them",
 }
 
 
@@ -311,4 +313,10 @@ def unregister_controller(cluster: Cluster, controller: NodeId) -> None:
     Raises KafkaError: CONTROLLER_ID_NOT_REGISTERED, UNSUPPORTED_VERSION below metadata.version 4.4-IV2.
     """
     response = ask_active(cluster, UnregisterControllerRequest(controller_id=controller))
+    if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"unregistering controller {controller}: {response.error_message or 'refused'}",
+            next_step="`barnabas features upgrade --release-version 4.4`, once every node knows it",
+        )
     _check(response, f"unregistering controller {controller}")
