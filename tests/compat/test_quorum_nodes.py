@@ -243,7 +243,7 @@ def test_a_replaced_disk_is_another_member_and_the_old_one_has_to_go_first(tmp_p
         address = f"127.0.0.1:{nodes.leader().controller}"
         flags = ("--controller-id", str(broken.id), "--controller-directory-id", str(old))
         said = barnabas("quorum", "--bootstrap-controller", address, "remove-controller", *flags)
-        assert said == f"Removed  KRaft controller {broken.id} with directory id {old}\n"
+        assert said.replace("  ", " ") == f"Removed KRaft controller {broken.id} with directory id {old}\n"
         config = ("--command-config", str(broken.properties))
         said = barnabas("quorum", "--bootstrap-controller", address, *config, "add-controller")
         endpoint = f"CONTROLLER://127.0.0.1:{broken.controller}"
@@ -399,7 +399,7 @@ def test_every_command_works_at_any_node(tmp_path: Path) -> None:
             assert barnabas("quorum", *at, *config, "add-controller").startswith("Added controller 4 ")
             directory = str(fourth.directory_id)
             gone = barnabas("quorum", *at, "remove-controller", "-i", "4", "-d", directory)
-            assert gone == f"Removed  KRaft controller 4 with directory id {directory}\n"
+            assert gone.replace("  ", " ") == f"Removed KRaft controller 4 with directory id {directory}\n"
         rows = barnabas("cluster", *at_follower, "list-endpoints").splitlines()
         assert [row.split()[0] for row in rows[1:]] == ["1", "2", "3", "4"]
         broker.kill()
