@@ -63,7 +63,7 @@ def test_a_commit_in_a_transaction_names_a_member_of_the_group_or_none(world: Co
     group = world.group()
     assert txn_commit_refusal(group, "", -1, None) is None, "a producer of an older release"
     assert txn_commit_refusal(group, "a", 2, None) is None
-    assert txn_commit_refusal(group, "a", 3, None) == ErrorCode.ILLEGAL_GENERATION
+    assert txn_commit_refusal(group, "a", 3, None) == ErrorCode.STALE_MEMBER_EPOCH
     assert txn_commit_refusal(group, "b", 2, None) == ErrorCode.UNKNOWN_MEMBER_ID
     assert stale_commit(group, "a", 1, world.topics["flights"].id, 0), "older than its assignment"
 

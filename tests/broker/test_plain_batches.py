@@ -26,7 +26,12 @@ _ATTRIBUTES_AT, _MOST_CODEC = 21, 4
 
 def topic(*, compact: bool = False, plain_size: int = 1 << 20) -> Any:
     """As much of a partition as the check asks for."""
-    config = SimpleNamespace(compact=compact, timestamp_after_max_ms=HOUR, timestamp_before_max_ms=HOUR)
+    config = SimpleNamespace(
+        compact=compact,
+        timestamp_after_max_ms=HOUR,
+        timestamp_before_max_ms=HOUR,
+        max_decompressed_bytes=100 << 20,
+    )
     return SimpleNamespace(config=config, settings=SimpleNamespace(plain_size=plain_size))
 
 
