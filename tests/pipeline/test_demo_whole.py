@@ -103,7 +103,7 @@ def test_interrupted_at_any_moment_it_leaves_nothing_running(
 def test_a_wrong_number_of_rows_is_refused(tmp_path: Path) -> None:
     process = demo(tmp_path / "out", "--rows", "0")
     said = process.communicate()[0]
-    assert process.returncode == 1 and "--rows is 1 to 336776" in said
+    assert process.returncode == 2 and "give a whole number from 1 to 336776" in said
 
 
 def test_the_quorum_moves_while_the_flights_go_through(tmp_path: Path) -> None:
