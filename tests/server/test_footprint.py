@@ -30,6 +30,7 @@ BARE = {
         "fetch",
         "frame",
         "groups",
+        "own",
         "message",
         "metadata",
         "metadata_records",

@@ -69,7 +69,7 @@ def test_committed_offsets_move_with_their_partition() -> None:
     with Virtual((4, 5, 6, 7), (1, 2, 3)) as cluster:
         cluster.create("t", [4, 5])
         first = coordinator(cluster, 4)
-        assert commit(cluster, first, 42) is ErrorCode.NONE
+        cluster.until(lambda: commit(cluster, first, 42) is ErrorCode.NONE)
         before = cluster.state(OFFSETS).replicas
         others = [broker for broker in (4, 5, 6, 7) if broker not in before]
         target = [*others, before[-1]][:2]

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     former = verbs.add_parser(
         "unregister-controller", help="forget a controller that is stopped and no voter any more"
     )
-    former.add_argument("--id", "-i", type=int, required=True, metavar="ID", help="its node.id")
+    former.add_argument("--id", "-i", type=node_id, required=True, metavar="ID", help="its node.id")
     come = verbs.add_parser("add-brokers", help="give brokers that run their share of the partitions")
     go = verbs.add_parser("remove-brokers", help="move all partitions away from brokers")
     for verb in (come, go):
