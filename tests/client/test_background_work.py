@@ -209,7 +209,10 @@ def test_a_member_whose_application_works_for_too_long_leaves_and_says_so(
     asked: list[Any] = []
     line = SimpleNamespace(closed=False, version_of=lambda _: 4, request=lambda r, **_: asked.append(r))
     cluster: Any = SimpleNamespace(
-        metadata=SimpleNamespace(max_age=300.0), coordinator=lambda _: line, retrying=lambda work, **_: work()
+        metadata=SimpleNamespace(max_age=300.0),
+        coordinator=lambda _: line,
+        ask_coordinator=lambda coordinator, talk: talk(coordinator),
+        retrying=lambda work, **_: work(),
     )
     member = ClassicMember("g", ["t"], GroupTimes())
     member.generation, member.member_id, member.must_join = 3, "m", False

@@ -10,6 +10,7 @@ import pytest
 
 from barnabas import Consumer
 from barnabas.aio import Consumer as AsyncConsumer
+from barnabas.client.cluster import Cluster
 from barnabas.client.consumer_member import ConsumerGroupMember, Subscription
 from barnabas.client.membership import Membership, Reader
 from barnabas.model import TopicPartition, Uuid
@@ -24,6 +25,8 @@ TOPIC = Uuid.of(1, 1)
 
 class OneThread:
     """A cluster that notes whether a heartbeat could have used its connection at the same time."""
+
+    ask_coordinator: Any = Cluster.ask_coordinator
 
     def __init__(self) -> None:
         self.membership: Any = None

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.aio.membership import AsyncMembership
 from barnabas.client.aio.transactions import AsyncTransactions
 from barnabas.client.cluster import Cluster
@@ -41,6 +42,8 @@ class Line:
 class View:
     """Two coordinators, the second of which the cluster names once the first is out."""
 
+    ask_coordinator: Any = Cluster.ask_coordinator
+
     def __init__(self, *, out: bool) -> None:
         self.lines = [Line(ErrorCode.INVALID_TXN_STATE), Line(ErrorCode.NONE)]
         self.out = out
@@ -69,6 +72,8 @@ class AsyncLine(Line):
 
 
 class AsyncView(View):
+    ask_coordinator: Any = AsyncCluster.ask_coordinator
+
     def __init__(self, *, out: bool) -> None:
         super().__init__(out=out)
         self.lines = [AsyncLine(line.code) for line in self.lines]

@@ -274,16 +274,21 @@ class Cluster:
         What a coordinator refuses that is out does not count: the one after it is asked.
         """
 
-        def attempt() -> T:
-            coordinator = self.coordinator(group, transaction=transaction)
-            try:
-                return talk(coordinator)
-            except KafkaError as error:
-                if may_be_old(error) and self.left(coordinator):
-                    raise from_an_old_coordinator(error) from error
-                raise
+        return self.retrying(
+            lambda: self.ask_coordinator(self.coordinator(group, transaction=transaction), talk)
+        )
 
-        return self.retrying(attempt)
+    def ask_coordinator(self, coordinator: BlockingConnection, talk: Callable[[BlockingConnection], T]) -> T:
+        """`cluster.ask_coordinator(connection, describe)`: what this coordinator says.
+
+        Raises KafkaError: NOT_COORDINATOR where one refuses that is out, and its connection is closed.
+        """
+        try:
+            return talk(coordinator)
+        except KafkaError as error:
+            if may_be_old(error) and self.left(coordinator):
+                raise from_an_old_coordinator(error) from error
+            raise
 
     def _dial(self, host: str, port: int, limit: float = CONNECT_S) -> BlockingConnection:
         try:

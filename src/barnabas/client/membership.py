@@ -14,7 +14,6 @@ from typing import NamedTuple, Protocol, TypeVar
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.cluster import Cluster
 from barnabas.client.consumer_member import ConsumerGroupMember, Subscription
-from barnabas.client.coordinators import from_an_old_coordinator, may_be_old
 from barnabas.client.group_member import ClassicMember
 from barnabas.client.group_offsets import commit_offsets, committed_offsets
 from barnabas.client.group_options import GroupMachine, may_pass
@@ -282,12 +281,7 @@ class Membership:
         def attempt() -> T:
             if self._coordinator is None or self._coordinator.closed:
                 self._coordinator = self.cluster.coordinator(self.member.group)
-            try:
-                return talk(self._coordinator)
-            except KafkaError as error:
-                if may_be_old(error) and self.cluster.left(self._coordinator):
-                    raise from_an_old_coordinator(error) from error
-                raise
+            return self.cluster.ask_coordinator(self._coordinator, talk)
 
         def look_again() -> None:
             self._coordinator = None

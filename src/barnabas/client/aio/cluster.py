@@ -14,7 +14,12 @@ from typing import Any, TypeVar
 
 from barnabas.client.aio.connection import AsyncConnection, unless_out
 from barnabas.client.connection import ConnectionFailed
-from barnabas.client.coordinators import coordinator_request, found_coordinator
+from barnabas.client.coordinators import (
+    coordinator_request,
+    found_coordinator,
+    from_an_old_coordinator,
+    may_be_old,
+)
 from barnabas.client.metadata import (
     METADATA_AGE,
     Broker,
@@ -207,6 +212,20 @@ class AsyncCluster:
                 await connection.close()
                 return True
         return False
+
+    async def ask_coordinator(
+        self, coordinator: AsyncConnection, talk: Callable[[AsyncConnection], Awaitable[T]]
+    ) -> T:
+        """`await cluster.ask_coordinator(connection, describe)`: what this coordinator says.
+
+        Raises KafkaError: NOT_COORDINATOR where one refuses that is out, and its connection is closed.
+        """
+        try:
+            return await talk(coordinator)
+        except KafkaError as error:
+            if may_be_old(error) and await self.left(coordinator):
+                raise from_an_old_coordinator(error) from error
+            raise
 
     async def _look_into(self, address: tuple[str, int]) -> bool:
         answer = await self._ask_another(address, [])

@@ -10,7 +10,6 @@ from typing import NamedTuple, Protocol, TypeVar
 from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.aio.connection import AsyncConnection
 from barnabas.client.consumer_member import ConsumerGroupMember, Subscription
-from barnabas.client.coordinators import from_an_old_coordinator, may_be_old
 from barnabas.client.group_member import ClassicMember
 from barnabas.client.group_offsets import (
     check_committed,
@@ -283,12 +282,7 @@ class AsyncMembership:
         async def attempt() -> T:
             if self._coordinator is None or self._coordinator.closed:
                 self._coordinator = await self.cluster.coordinator(self.member.group)
-            try:
-                return await talk(self._coordinator)
-            except KafkaError as error:
-                if may_be_old(error) and await self.cluster.left(self._coordinator):
-                    raise from_an_old_coordinator(error) from error
-                raise
+            return await self.cluster.ask_coordinator(self._coordinator, talk)
 
         def look_again() -> None:
             self._coordinator = None

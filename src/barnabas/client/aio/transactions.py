@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 
 from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.aio.connection import AsyncConnection
-from barnabas.client.coordinators import from_an_old_coordinator, may_be_old
 from barnabas.client.producing.transaction_machine import Exchange, GroupMember, TransactionMachine
 from barnabas.errors import KafkaError
 from barnabas.model import Offset, TopicPartition
@@ -51,12 +50,7 @@ class AsyncTransactions(TransactionMachine):
 
             async def attempt() -> None:
                 coordinator = await self.cluster.coordinator(member.group)
-                try:
-                    await _talk(coordinator, exchange)
-                except KafkaError as error:
-                    if may_be_old(error) and await self.cluster.left(coordinator):
-                        raise from_an_old_coordinator(error) from error
-                    raise
+                await self.cluster.ask_coordinator(coordinator, lambda it: _talk(it, exchange))
 
             try:
                 await self._exchange(self.adding_offsets(member.group))
@@ -81,12 +75,7 @@ class AsyncTransactions(TransactionMachine):
         async def attempt() -> None:
             if self._coordinator is None or self._coordinator.closed:
                 self._coordinator = await self.cluster.coordinator(self.transactional_id, transaction=True)
-            try:
-                await _talk(self._coordinator, exchange)
-            except KafkaError as error:
-                if may_be_old(error) and await self.cluster.left(self._coordinator):
-                    raise from_an_old_coordinator(error) from error
-                raise
+            await self.cluster.ask_coordinator(self._coordinator, lambda it: _talk(it, exchange))
 
         def look_again() -> None:
             self._coordinator = None

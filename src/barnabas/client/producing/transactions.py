@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.cluster import Cluster
-from barnabas.client.coordinators import from_an_old_coordinator, may_be_old
 from barnabas.client.producing.transaction_machine import (
     Exchange,
     GroupMember,
@@ -93,12 +92,7 @@ class Transactions(TransactionMachine):
         def attempt() -> None:
             if self._coordinator is None or self._coordinator.closed:
                 self._coordinator = self.cluster.coordinator(self.transactional_id, transaction=True)
-            try:
-                _talk(self._coordinator, exchange)
-            except KafkaError as error:
-                if may_be_old(error) and self.cluster.left(self._coordinator):
-                    raise from_an_old_coordinator(error) from error
-                raise
+            self.cluster.ask_coordinator(self._coordinator, lambda coordinator: _talk(coordinator, exchange))
 
         def look_again() -> None:
             self._coordinator = None
