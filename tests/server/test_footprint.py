@@ -30,7 +30,6 @@ BARE = {
         "fetch",
         "frame",
         "groups",
-        "own",
         "message",
         "metadata",
         "metadata_records",

@@ -16,6 +16,7 @@ from barnabas.errors import BarnabasError, ErrorCode, KafkaError, WireError
 from barnabas.model import NO_NODE, NodeId
 from barnabas.ports import Buffer
 from barnabas.version import __version__
+from barnabas.wire.codec.declaration import OWN_TAG
 from barnabas.wire.codec.message import Message, decode
 from barnabas.wire.frame import (
     HEAP,
@@ -28,7 +29,6 @@ from barnabas.wire.frame import (
 )
 from barnabas.wire.registry import API_NAMES, response_class
 from barnabas.wire.schemas.cluster import ApiVersionsRequest, ApiVersionsResponse
-from barnabas.wire.schemas.own import BootstrapQuorumRequest
 
 __all__ = [
     "Connection",
@@ -49,7 +49,8 @@ Reader = Callable[[Buffer, int], Any]
 API_VERSIONS = 18
 _METADATA, _VOTE = 3, 52
 """Keys that brokers serve and controllers do not, and the other way round."""
-_BEFORE_A_CLUSTER = {ApiVersionsRequest.KEY, BootstrapQuorumRequest.KEY}
+_BOOTSTRAP = OWN_TAG + 1
+_BEFORE_A_CLUSTER = {API_VERSIONS, _BOOTSTRAP}
 """The keys that a node serves while it waits for a cluster to join."""
 DEFAULT_MAX_FRAME = 256 << 20
 """Largest answer we take (bytes).  A broker may exceed fetch.max.bytes by one batch, never by this much."""
@@ -217,7 +218,7 @@ class Connection:
         first, last = request.VERSIONS
         if self.versions is None or key is None:
             return int(last)
-        if key != BootstrapQuorumRequest.KEY and self.versions.keys() == _BEFORE_A_CLUSTER:
+        if key != _BOOTSTRAP and self.versions.keys() == _BEFORE_A_CLUSTER:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
                 f"the node at {self.address} waits for a cluster: none that it was to join has answered yet",
