@@ -20,7 +20,7 @@ from barnabas.errors import CorruptRecordError, StorageError
 from barnabas.log.epochs import EpochCache
 from barnabas.log.producer_replay import replay_producers
 from barnabas.log.reading import readable_headers
-from barnabas.log.segments.aside import forget_aside, keep_aside, records_follow
+from barnabas.log.segments.aside import DAMAGED, keep_aside, records_follow
 from barnabas.log.segments.names import base_of, file_name
 from barnabas.log.segments.scan import batches_of
 from barnabas.log.segments.sealed import check_first, check_sealed
@@ -68,7 +68,7 @@ def load(
         disk.sync_directory(log.path.rpartition("/")[0] or ".")
     deleted = _clear_leftovers(disk, log.path)
     gone = {base_of(name) for name in deleted}
-    bases, orphans = _list_segments(log)
+    bases, orphans, aside = _list_segments(log)
     if not bases:
         _demand(log, log_start, required, "its segments are gone")
         _miss_end(log, log_start, synced, "its segments are gone")
@@ -85,7 +85,8 @@ def load(
         yield from _reread(log, recovery_point, log_start, required, synced)
         _cut_again(log, recovery_point)
     else:
-        forget_aside(disk, log.path)
+        for name in aside:
+            disk.remove(f"{log.path}/{name}")
     _demand(log, log.log_end_offset, required, "its end is missing")
     _miss_end(log, max(log_start, log.log_end_offset), synced, "its end is missing")
     log.start_at(max(log_start, log.bases[0]))
@@ -199,11 +200,16 @@ def _start_empty(log: LogState, offset: Offset, now: Now) -> None:
     log.epochs.dirty = log.disk.exists(f"{log.path}/{EPOCHS}")
 
 
-def _remove_segment(segment: Segment) -> int:
+def _remove_segment(segment: Segment, *, aside: bool = False) -> int:
+    """Remove the files of a segment (`aside`: keep its records); returns the bytes of records."""
     size = segment.end_position
     segment.close()
     for name in segment.names():
-        segment.disk.remove(f"{segment.directory}/{name}")
+        path = f"{segment.directory}/{name}"
+        if aside and name.endswith(".log"):
+            segment.disk.rename(path, path + DAMAGED)
+        else:
+            segment.disk.remove(path)
     return size
 
 
@@ -257,8 +263,8 @@ def _finish_swaps(disk: Disk, path: str, files: list[str], swaps: list[str]) -> 
         disk.sync_directory(path)
 
 
-def _list_segments(log: LogState) -> tuple[list[Offset], set[Offset]]:
-    """The segments that are there, and those of which there are only tables."""
+def _list_segments(log: LogState) -> tuple[list[Offset], set[Offset], list[str]]:
+    """Return the segments that are there, those of which there are only tables, and the files kept aside."""
     names = log.disk.list(log.path)
     logs = {
         base_of(name) for name in names if name.endswith(".log") and len(name) == 24 and base_of(name) >= 0
@@ -273,7 +279,7 @@ def _list_segments(log: LogState) -> tuple[list[Offset], set[Offset]]:
         elif name.endswith(_TABLES) and base not in logs:
             orphans.add(base)
     log.snapshots.found(snapshots)
-    return sorted(logs), orphans
+    return sorted(logs), orphans, [name for name in names if name.endswith(DAMAGED)]
 
 
 # --- segments ---------------------------------------------------------------------------------------------
@@ -376,13 +382,11 @@ def _cut_again(log: LogState, recovery_point: Offset) -> None:
 def _cut_after(log: LogState, keep: int, *, aside: bool) -> int:
     """Cut the last segment to keep at its good end and remove those after it; returns the bytes that went.
 
-    `aside`: keep copies of what goes.
+    `aside`: keep what goes in `.damaged` files.
     """
     gone = 0
     while len(log.segments) > keep:
-        if aside:
-            keep_aside(log.disk, log.segments[-1].file, 0)
-        gone += _remove_segment(log.drop_last())
+        gone += _remove_segment(log.drop_last(), aside=aside)
     last = log.segments[-1]
     if aside:
         keep_aside(log.disk, last.file, last.end_position)

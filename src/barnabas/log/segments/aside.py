@@ -11,9 +11,10 @@ from barnabas.model import Epoch, Offset
 from barnabas.ports import Disk, DiskFile
 from barnabas.wire.records import HEADER_SIZE, check_crc, read_batch_header
 
-__all__ = ["forget_aside", "keep_aside", "records_follow"]
+__all__ = ["DAMAGED", "keep_aside", "records_follow"]
 
-_SUFFIX = ".damaged"
+DAMAGED = ".damaged"
+"""The suffix of a file that keeps what lay behind a cut."""
 _CHUNK = 1 << 20
 _MAGIC_AT = 16
 _MAGIC = b"\x02"
@@ -56,11 +57,11 @@ def _is_batch(
 
 
 def keep_aside(disk: Disk, file: DiskFile, position: int) -> None:
-    """Copy a segment file from `position` on into a `.damaged` file beside it, if the disk has room for it.
+    """Copy the end of a segment file, from `position` on, into a `.damaged` file, if the disk has room for it.
 
     Raises StorageError for any other failure.
     """
-    path, size = file.path + _SUFFIX, file.size()
+    path, size = file.path + DAMAGED, file.size()
     if position >= size:
         return
     copy = disk.open(path, create=True)
@@ -72,14 +73,6 @@ def keep_aside(disk: Disk, file: DiskFile, position: int) -> None:
     except StorageError as error:
         if not error.full:
             raise
-        copy.close()
         disk.remove(path)
     finally:
         copy.close()
-
-
-def forget_aside(disk: Disk, directory: str) -> None:
-    """Remove the `.damaged` files of a log: it was closed cleanly since."""
-    for name in disk.list(directory):
-        if name.endswith(_SUFFIX):
-            disk.remove(f"{directory}/{name}")
