@@ -17,7 +17,7 @@ SCRIPTS = Path(__file__).parent / "kafka"
 CONFIGS = "kafka.admin.ConfigCommand" if KAFKA_VERSION < "4.4" else "org.apache.kafka.tools.ConfigCommand"
 """The class of `kafka-configs.sh`, which 4.4 moved."""
 RELEASE = ("--release-version", "4.3") if KAFKA_VERSION < "4.4" else ()
-"""How a cluster of ours is formatted that nodes of this Kafka shall join."""
+"""Flags that format a cluster of ours which nodes of this Kafka can join."""
 
 
 def has_shell() -> bool:

@@ -1,4 +1,4 @@
-"""What `barnabas doctor` says of brokers that count the coordinators' partitions otherwise than the topics do."""
+"""Findings of `barnabas doctor` about brokers whose counts are not those of the coordinators' topics."""
 
 from __future__ import annotations
 

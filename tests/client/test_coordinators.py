@@ -1,4 +1,4 @@
-"""What answers of coordinators mean to those who ask."""
+"""Answers of coordinators, and their meaning for those who ask."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class ConnectionStatistics(NamedTuple):
 
 
 class Meant(NamedTuple):
-    """Whom a client means to talk to at an address: a node of a cluster (KIP-1242)."""
+    """The node of a cluster that a client means to talk to at an address (KIP-1242)."""
 
     cluster_id: str
     node: NodeId

@@ -24,7 +24,7 @@ _LOADS = (
     " `number of partitions has changed`, and reads on after a restart"
 )
 _OF_A_REBALANCE = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED)
-"""What members hear in every rebalance, from coordinators that are well."""
+"""Errors that members hear in every rebalance, from coordinators that are well."""
 
 
 def coordinator_request(key: str, transaction: bool, version: int) -> FindCoordinatorRequest:

@@ -94,7 +94,7 @@ NEWER_RELEASE = (
     "start a newer release of Barnabas on this node; or, where the cluster is new, format it for this one: "
     f"`barnabas storage format --release-version {RELEASES[LATEST].partition('-')[0]}`"
 )
-"""What helps a node that meets metadata of a newer release."""
+"""The next step of a node that meets metadata of a newer release."""
 _OLD_LEVEL = f"raise it to {RELEASES[MINIMUM]} or higher, with the release that runs the cluster now"
 _CHANGED_METADATA = frozenset((7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33))
 """Levels of metadata.version from which the log holds what the level before cannot say."""

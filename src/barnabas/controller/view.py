@@ -60,9 +60,9 @@ class BrokerContact(NamedTuple):
     presumed: bool = False
     unfit: frozenset[DirectoryId] = frozenset()
     log_ends: Mapping[tuple[TopicId, int], LogEnd] = {}
-    """Where its logs of partitions without a leader end."""
+    """The end of each of its logs whose partition has no leader."""
     leaderless_since: float = 0.0
-    """When it began to name any."""
+    """The time at which it began to name any."""
 
 
 class Decision(NamedTuple):

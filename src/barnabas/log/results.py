@@ -27,7 +27,7 @@ class Recovery(NamedTuple):
     """Segments that were read again."""
     batches: int = 0
     cut_at: Offset = NO_OFFSET
-    """Where the log was cut, NO_OFFSET if all was good.  A torn end and a damaged one can look the same."""
+    """The offset of the cut, NO_OFFSET if all was good.  A torn end and a damaged one can look the same."""
     bytes_cut: int = 0
     reason: str = ""
     lost: bool = False

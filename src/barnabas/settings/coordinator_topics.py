@@ -20,7 +20,7 @@ COUNT_SETTINGS = {
 KAFKAS_COUNT = 50
 _OURS = "barnabas.fast.fencing"
 ASKED = (*COUNT_SETTINGS.values(), _OURS)
-"""What a broker is asked for, to tell its counts and its kind: one of Apache Kafka has no setting of ours."""
+"""Settings that tell a broker's counts and its kind: one of Apache Kafka has no setting of ours."""
 
 
 def kafkas_counts(told: Mapping[str, str | None]) -> dict[str, int]:

@@ -33,7 +33,7 @@ SETTINGS = {
 
 
 class Cell(NamedTuple):
-    """Which kind plays which part."""
+    """The kind of node that plays each part."""
 
     majority: str
     """Three of the four nodes are of this kind."""

@@ -11,7 +11,7 @@ from barnabas.errors import ErrorCode
 __all__ = ["COORDINATOR_ERRORS", "NO_PARTITION", "java_hash", "partition_of", "tell"]
 
 NO_PARTITION = -1
-"""Where a name belongs as long as the topic does not exist."""
+"""The partition of a name as long as the topic does not exist."""
 
 COORDINATOR_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,

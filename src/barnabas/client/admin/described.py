@@ -169,7 +169,7 @@ class QuorumDetail(NamedTuple):
 
     @property
     def bears(self) -> int:
-        """How many voters may fail now with a majority left; -1 without a leader.
+        """The number of voters that may fail now with a majority left; -1 without a leader.
 
         Where Apache Kafka leads, it is counted from when each voter fetched.
         """

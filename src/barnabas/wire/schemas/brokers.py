@@ -184,7 +184,7 @@ class UnregisterControllerRequest(Message, key=94, versions="0", flexible="0+"):
 
 
 class UnregisterControllerResponse(Message, key=94, versions="0", flexible="0+"):
-    """Whether it is."""
+    """The outcome of the removal of a controller's registration."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -341,7 +341,7 @@ class StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionGlobalStore
 
 
 class StreamsGroupTopologyDescriptionUpdateResponse(Message, key=93, versions="0", flexible="0+"):
-    """Whether it was kept."""
+    """The outcome of a topology's description."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
