@@ -448,3 +448,15 @@ def test_the_limits_are_finite_unless_somebody_says_otherwise() -> None:
 def test_fewer_files_are_fewer_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("barnabas.server.net.admission.connections.most_descriptors", lambda: 1000)
     assert Connections(Config.load({}), Metrics())._most == 800
+
+
+@pytest.mark.parametrize(("limit", "left_to_logs"), [(400, 100), (4096, 512)])
+def test_connections_leave_descriptors_to_the_logs(
+    monkeypatch: pytest.MonkeyPatch, limit: int, left_to_logs: int
+) -> None:
+    monkeypatch.setattr("barnabas.server.net.admission.connections.most_descriptors", lambda: limit)
+    connections = Connections(Config.load({}), Metrics())
+    first_left = limit - left_to_logs
+    assert connections.begin_handshake(Somebody(), "a host", first_left - 1)
+    assert not connections.begin_handshake(Somebody(), "a host", first_left)
+    assert connections.begin_handshake(Somebody(), "a host", first_left - 2), "descriptors are free again"
