@@ -19,6 +19,7 @@ from barnabas import Admin, Consumer, Producer
 from barnabas.aio import Producer as AsyncProducer
 from barnabas.client.aio.connection import AsyncConnection
 from barnabas.client.connection import RequestTimedOut
+from barnabas.client.consumer_member import ConsumerGroupMember, Subscription
 from barnabas.client.group_member import ClassicMember, GroupTimes
 from barnabas.client.group_options import GroupOptions, make_member
 from barnabas.client.membership import Membership
@@ -30,7 +31,6 @@ from barnabas.client.waits.background import died
 from barnabas.client.waits.poll_interval import PollInterval
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
 from barnabas.model import Uuid
-from barnabas.sim.kernel.mutants import applied, mutant
 from barnabas.wire.schemas.cluster import MetadataRequest
 from barnabas.wire.schemas.groups import HeartbeatResponse
 
@@ -167,16 +167,8 @@ def test_the_reason_of_a_death_keeps_its_cause() -> None:
 
 # -- groups --------------------------------------------------------------------------------------
 
-SILENT_WHILE_IT_WORKS = mutant(
-    "silent while it works",
-    "a member sends no heartbeat from the first REBALANCE_IN_PROGRESS on",
-    "client.group_member ClassicMember.heartbeat_request",
-    "if not self.joined_in:",
-    "if self.must_join:",
-)
 
-
-def works_through_a_rebalance() -> None:
+def test_a_member_that_works_through_a_rebalance_goes_on_with_its_heartbeats() -> None:
     member = ClassicMember("g", ["t"], GroupTimes())
     member.generation, member.member_id, member.must_join = 3, "m", False
     member.heard(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
@@ -187,20 +179,48 @@ def works_through_a_rebalance() -> None:
     assert member.heartbeat_request() is None
 
 
-def test_a_member_that_works_through_a_rebalance_goes_on_with_its_heartbeats() -> None:
-    works_through_a_rebalance()
+def test_a_member_of_kip_848_that_has_to_give_up_goes_on_with_its_heartbeats() -> None:
+    topic = Uuid.of(7, 7)
+    member = ConsumerGroupMember("g", Subscription(("t",)), member_id="m")
+
+    def heard(epoch: int, *partitions: int) -> None:
+        owned = [SimpleNamespace(topic_id=topic, partitions=list(partitions))]
+        member.heard(
+            SimpleNamespace(
+                error_code=0,
+                error_message=None,
+                member_id="m",
+                member_epoch=epoch,
+                heartbeat_interval_ms=5000,
+                assignment=SimpleNamespace(topic_partitions=owned),
+            )
+        )
+
+    member.join_request(1)
+    heard(1, 0, 1)
+    member.learn_names({topic: "t"})
+    member.acquired(member.change())
+    heard(1, 0)
+    assert member.change().release == {(topic, 1)} and member.must_join
+    request = member.heartbeat_request()
+    assert request is not None and request.member_epoch == 1
 
 
-def test_a_member_that_is_silent_while_it_works_is_found() -> None:
-    with applied(SILENT_WHILE_IT_WORKS), pytest.raises(AssertionError):
-        works_through_a_rebalance()
+def test_a_rebalance_waits_for_as_long_as_an_application_may_work() -> None:
+    for protocol in ("classic", "consumer"):
+        member: Any = make_member("g", ("t",), GroupOptions(protocol, max_poll_interval=77.0), Uuid.of(1, 1))
+        request = member.join_request() if protocol == "classic" else member.join_request(1)
+        assert request.rebalance_timeout_ms == 77_000
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_rebalance_waits_for_as_long_as_an_application_may_work(protocol: str) -> None:
-    member: Any = make_member("g", ("t",), GroupOptions(protocol, max_poll_interval=77.0), Uuid.of(1, 1))
-    request = member.join_request() if protocol == "classic" else member.join_request(1)
-    assert request.rebalance_timeout_ms == 77_000
+def test_an_application_may_work_for_its_whole_interval_and_no_longer() -> None:
+    interval = PollInterval(300.0)
+    assert not interval.is_over(1_000_000.0), "it has not polled yet: it may still build what it needs"
+    interval.polled(100.0)
+    assert not interval.is_over(400.0)
+    assert interval.is_over(400.1)
+    interval.polled(401.0)
+    assert not interval.is_over(402.0)
 
 
 def test_a_member_whose_application_works_for_too_long_leaves_and_says_so(
