@@ -56,7 +56,20 @@ def test_a_timestamp_wins_over_offsets() -> None:
         ("kafka.bootstrap.server", "x", "did you mean kafka.bootstrap.servers"),
         ("kafka.auto.offset.reset", "earliest", "cannot be set"),
         ("maxOffsetsPerTrigger", "many", "whole number"),
-        ("maxOffsetsPerTrigger", "0", "above 0"),
+        ("maxOffsetsPerTrigger", "0", "from 1 to"),
+        ("maxOffsetsPerTrigger", str(2**63), "from 1 to 9223372036854775807"),
+        ("maxOffsetsPerTrigger", "9" * 5000, "from 1 to"),
+        ("kafka.max.partition.fetch.bytes", str(2**31), "from 1 to 2147483647"),
+        ("startingTimestamp", "-1", "from 0 to"),
+        ("startingTimestamp", "1.5", "from 0 to"),
+        ("startingTimestamp", "2026-11-28", "of milliseconds since 1970, from 0 to"),
+        ("startingTimestamp", str(2**63), "from 0 to 9223372036854775807"),
+        ("startingOffsetsByTimestamp", '{"flights": {"0": -1}}', "-1 is no time"),
+        ("startingOffsetsByTimestamp", '{"flights": {"0": "now"}}', "milliseconds since 1970"),
+        ("startingOffsetsByTimestamp", '{"flights": {"0": 9223372036854775808}}', "milliseconds since 1970"),
+        ("startingOffsets", '{"flights": {"0": 9223372036854775808}}', "no offsets"),
+        ("startingOffsets", '{"flights": {"1_0": 5}}', "no offsets"),
+        ("startingOffsets", "[" * 100_000, "no offsets"),
         ("failOnDataLoss", "maybe", "true or false"),
         ("startingOffsets", "soon", "no offsets"),
         ("startingOffsets", '{"flights": {"0": -3}}', "-3"),
@@ -82,6 +95,19 @@ def test_what_makes_no_sense_is_refused_with_a_reason(name: str, value: str, sai
     )
 
 
+@pytest.mark.parametrize(
+    ("time", "year"),
+    [(1_700_000_000, 1970), (1_700_000_000_000_000, 55840), (0, None), (1_700_000_000_000, None)],
+)
+def test_a_time_that_is_hardly_meant_in_milliseconds_is_told_with_its_year(
+    time: int, year: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert stream(startingTimestamp=str(time)).start.timestamp == time
+    by_partition = stream(startingOffsetsByTimestamp=f'{{"flights": {{"0": {time}}}}}').start
+    assert by_partition.timestamps == {TopicPartition("flights", 0): time}
+    assert caplog.text.count(f"={time} is in the year {year}:") == (0 if year is None else 2)
+
+
 def test_exactly_one_way_to_choose_partitions_is_needed() -> None:
     with pytest.raises(ConfigError, match="none is given"):
         SourceOptions.parse({"kafka.bootstrap.servers": "a:9092"}, streaming=True)
@@ -97,7 +123,13 @@ def test_partitions_are_assigned_by_number() -> None:
     assert SourceOptions.parse(given, streaming=True).assigned == (("a", 2), ("b", 0), ("b", 1))
 
 
-@pytest.mark.parametrize("text", ["[0]", '{"t": 0}', "{}", "x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("[0]", '{"t": 0}', "{}", "x", '{"t": [0.5]}', '{"t": [true]}', '{"t": ["0"]}', '{"t": "01"}'),
+        *('{"t": {"0": 5}}', '{"t": [-1]}', '{"t": [[0]]}'),
+    ],
+)
 def test_an_assignment_that_names_no_partition_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="assign"):
         SourceOptions.parse({"kafka.bootstrap.servers": "a:1", "assign": text}, streaming=True)

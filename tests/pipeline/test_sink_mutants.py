@@ -108,7 +108,7 @@ MUTANTS = (
         "decided and written again",
         "the tasks of a micro-batch that was decided write it once more",
         "pipeline.sink.decisions is_written",
-        "return claim.decided >= batch",
+        "return claim.decided == batch",
         "return False",
         1,
     ),

@@ -7,12 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, WireError
 from barnabas.pipeline.sink import task
 from barnabas.pipeline.sink.decisions import Claim
 from barnabas.pipeline.sink.options import SinkOptions
-from barnabas.pipeline.sink.rows import rows_of
+from barnabas.pipeline.sink.rows import check_columns, rows_of
 from barnabas.pipeline.sink.writer import StreamWriter
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -80,3 +81,30 @@ def test_what_the_brokers_do_not_allow_names_the_option(
     with pytest.raises(ConfigError, match=said) as caught:
         task.write_prepared(SinkOptions.parse(GIVEN | options), "s", Claim(None, -1), 0, iter([row]))
     assert caught.value.next_step
+
+
+def test_rows_of_a_checkpoint_that_was_set_back_are_not_left_out_without_a_word() -> None:
+    rows = iter([("t", b"v", None, None, (), None, None)])
+    with pytest.raises(
+        BarnabasError, match="micro-batch 4, and the sink has written micro-batches up to 9"
+    ) as caught:
+        task.write_prepared(SinkOptions.parse(GIVEN), "s", Claim(None, 9), 4, rows)  # type: ignore[arg-type]
+    assert "newest checkpoint" in (caught.value.next_step or "")
+
+
+@pytest.mark.parametrize(
+    ("names", "said", "step"),
+    [
+        (["value", "value"], "two columns value", "select one of them"),
+        (["Value"], "no column Value: it writes value", "Value AS value"),
+        (["value", "TOPIC"], "no column TOPIC: it writes topic", "TOPIC AS topic"),
+        (["value", "more"], "no column more", "to_json"),
+    ],
+)
+def test_columns_that_are_nearly_the_sinks_are_refused_with_what_to_select(
+    names: list[str], said: str, step: str
+) -> None:
+    schema = StructType([StructField(name, StringType()) for name in names])
+    with pytest.raises(ConfigError, match=said) as caught:
+        check_columns(schema, "t")
+    assert step in (caught.value.next_step or "")

@@ -6,12 +6,21 @@ import pickle
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
-from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model import TopicPartition
 from barnabas.pipeline import source
-from barnabas.pipeline.options import SourceOptions
+from barnabas.pipeline.options import COLUMNS, SourceOptions
 from barnabas.pipeline.plan import DataLossError, Range
 from barnabas.pipeline.source import BarnabasSource, BatchReader, RangePartition, StreamReader
 
@@ -273,6 +282,10 @@ def test_the_schema_has_only_the_columns_that_were_asked_for_in_their_order() ->
     assert source.schema() == "struct<value: binary, offset: bigint>"
 
 
+RECORD = '{"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]}'
+AS_JSON = StructType([StructField("a", IntegerType())]).json()
+
+
 def schema(ddl: dict[str, str]) -> StructType:
     """What Spark hands to a reader: the columns that the source has made, or those of the user's `.schema()`."""
     types = {"binary": BinaryType(), "string": StringType(), "bigint": LongType()}
@@ -287,6 +300,65 @@ def test_columns_of_the_users_own_are_refused_before_a_task_runs(wanted: dict[st
         with pytest.raises(ConfigError, match="this source makes value binary, offset bigint") as caught:
             reader(schema(wanted))
         assert "leave .schema() out" in (caught.value.next_step or "")
+
+
+OWN = [
+    ("key BINARY NOT NULL", {}, "key is NOT NULL"),
+    ("value BINARY NOT NULL", {"columns": "value"}, "value is NOT NULL"),
+    ("value twice", {}, "key binary, value binary, value binary"),
+    ("headers", {"includeHeaders": "true"}, r"headers\.value is NOT NULL"),
+    ("struct", {"valueFormat": "avro", "valueSchema": RECORD}, "in valueSchema"),
+    ("struct", {"valueFormat": "json", "valueSchema": "`a` INT"}, "in valueSchema"),
+    ("struct", {"valueFormat": "csv", "valueSchema": AS_JSON}, "in valueSchema"),
+    ("bytes", {"valueFormat": "json", "valueSchema": "a INT"}, "this source makes key binary, value struct"),
+]
+
+
+def own(kind: str, options: dict[str, str]) -> StructType:
+    """The columns of the source with these options, changed by a user's `.schema()`."""
+    types = {"binary": BinaryType(), "string": StringType(), "int": IntegerType(), "bigint": LongType()}
+    types |= {"timestamp": TimestampType()}
+    pair = [StructField("key", StringType()), StructField("value", BinaryType(), nullable=kind != "headers")]
+    types["array<struct<key:string,value:binary>>"] = ArrayType(StructType(pair))
+    fields = []
+    for name in SourceOptions.parse(GIVEN | options, streaming=True).columns:
+        type_ = types[COLUMNS[name]]
+        if (name, kind) == ("value", "struct"):
+            type_ = StructType([StructField("b", IntegerType())])
+        fields += [StructField(name, type_, nullable=not kind.startswith(f"{name} BINARY"))] * (
+            2 if kind == f"{name} twice" else 1
+        )
+    return StructType(fields)
+
+
+@pytest.mark.parametrize(("kind", "options", "said"), OWN)
+def test_columns_that_are_not_true_of_the_rows_are_refused_with_what_to_do(
+    kind: str, options: dict[str, str], said: str
+) -> None:
+    source = BarnabasSource(options=GIVEN | options)
+    for reader in (source.reader, source.streamReader):
+        with pytest.raises(ConfigError, match=said) as caught:
+            reader(own(kind, options))
+        assert "leave .schema() out" in (caught.value.next_step or "")
+
+
+def test_columns_in_the_users_own_schema_that_an_option_makes_are_said_as_that_option() -> None:
+    source = BarnabasSource(options=dict(GIVEN))
+    with pytest.raises(ConfigError) as caught:
+        source.reader(schema({"key": "binary", "value": "binary"}))
+    assert '.option("columns", "key,value")' in (caught.value.next_step or "")
+
+
+def test_the_struct_that_the_schema_makes_is_taken_from_schema_too() -> None:
+    for options in (
+        {
+            "valueFormat": "avro",
+            "valueSchema": RECORD.replace('"a"', '"b"').replace('"int"', '["null", "int"]'),
+        },
+        {"valueFormat": "json", "valueSchema": "`b` INT"},
+        {"valueFormat": "csv", "valueSchema": AS_JSON.replace('"a"', '"b"')},
+    ):
+        BarnabasSource(options=GIVEN | options).reader(own("struct", options))
 
 
 def test_a_wrong_option_is_said_when_the_reader_is_made() -> None:

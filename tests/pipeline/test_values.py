@@ -387,6 +387,20 @@ def test_a_struct_that_is_nested_too_deep_is_refused() -> None:
         check_type(spark.StructType().add("x", type_), "json")
 
 
+@pytest.mark.parametrize(
+    "type_",
+    [
+        spark.ArrayType(spark.IntegerType(), containsNull=False),
+        spark.MapType(spark.StringType(), spark.IntegerType(), valueContainsNull=False),
+    ],
+    ids=str,
+)
+def test_an_element_that_may_not_be_null_and_is_makes_the_value_bad(type_: Any) -> None:
+    text = b'{"a": [1, null]}' if isinstance(type_, spark.ArrayType) else b'{"a": {"k": null}}'
+    with pytest.raises(BadValueError, match="a has an element that is null"):
+        json_reader(spark.StructType([spark.StructField("a", type_)]))(text)
+
+
 def test_a_field_that_may_not_be_null_has_to_be_there() -> None:
     struct = spark.StructType().add("a", spark.IntegerType(), False)
     with pytest.raises(BadValueError, match="a is missing"):

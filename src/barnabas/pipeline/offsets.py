@@ -37,12 +37,12 @@ class Positions(NamedTuple):
             tree = json.loads(value) if isinstance(value, str) else value
             ids = {str(topic): Uuid.parse(text) for topic, text in tree.get(IDS, {}).items()}
             offsets = {
-                TopicPartition(topic, int(partition)): _whole(offset)
+                TopicPartition(topic, _number(partition)): _whole(offset)
                 for topic, partitions in tree.items()
                 if topic != IDS
                 for partition, offset in partitions.items()
             }
-        except (ValueError, AttributeError, TypeError) as error:
+        except (ValueError, AttributeError, TypeError, RecursionError) as error:
             raise ConfigError(
                 f"these are no offsets: {str(value)[:200]}",
                 next_step='write them as {"topic": {"0": 5, "1": -2}}; -2 is the earliest, -1 the latest',
@@ -66,7 +66,17 @@ class Positions(NamedTuple):
 def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{value!r} is no whole number")
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ValueError(f"{value} has more than 64 bits")
     return value
+
+
+def _number(text: str) -> int:
+    """Return the number of a partition.  (Python reads "1_0" and " 1" as numbers, too.)"""
+    number = int(text)
+    if str(number) != text:
+        raise ValueError(f"{text!r} is no number of a partition")
+    return number
 
 
 class CheckpointState(NamedTuple):

@@ -14,7 +14,7 @@ from barnabas.client.security.options import NAMES as SECURITY_NAMES
 from barnabas.client.security.options import Security, is_security_option
 from barnabas.errors import ConfigError
 
-__all__ = ["CLIENT_SETTINGS", "OF_KEYS", "SECURITY", "OptionWords"]
+__all__ = ["CLIENT_SETTINGS", "INT64", "OF_KEYS", "SECURITY", "OptionWords"]
 
 _KAFKA = "kafka."
 SECURITY = {f"{_KAFKA}{name}": meaning for name, meaning in SECURITY_NAMES.items()}
@@ -50,6 +50,10 @@ CLIENT_SETTINGS = frozenset(
 OF_KEYS = ("keyFormat", "keySchema", "keySubject")
 """Not served: passed over, they would leave keys as they are where somebody asked for more."""
 _NEAR = 0.75
+INT32, INT64 = (1 << 31) - 1, (1 << 63) - 1
+"""The largest numbers that Kafka's messages carry."""
+_DIGITS = 100
+"""Beyond them Python does not read a number, and no bound is so large."""
 
 
 class OptionWords:
@@ -121,14 +125,16 @@ class OptionWords:
             raise ConfigError(f"{name}={value}: it is true or false")
         return value == "true"
 
-    def whole(self, name: str) -> int | None:
-        """A positive whole number, or None when it was not given."""
+    def whole(self, name: str, *, least: int = 1, most: int = INT32, of: str = "") -> int | None:
+        """Return a whole number in these bounds, or None when it was not given; `of` is its unit, for errors."""
         value = self.values.get(name)
         if value is None:
             return None
-        if not value.strip().isdecimal() or int(value) == 0:
-            raise ConfigError(f"{name}={value}: it is a whole number above 0")
-        return int(value)
+        text = value.strip()
+        number = int(text) if text.isdecimal() and len(text) <= _DIGITS else -1
+        if not least <= number <= most:
+            raise ConfigError(f"{name}={value[:50]}: it is a whole number{of} from {least} to {most}")
+        return number
 
 
 def _nearest(word: str, known: Iterable[str]) -> str | None:

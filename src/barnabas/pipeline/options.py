@@ -19,7 +19,7 @@ from barnabas.errors import ConfigError
 from barnabas.model import TopicPartition
 from barnabas.pipeline.java_patterns import python_pattern
 from barnabas.pipeline.offsets import Offsets, Positions
-from barnabas.pipeline.option_words import CLIENT_SETTINGS, OF_KEYS, SECURITY, OptionWords
+from barnabas.pipeline.option_words import CLIENT_SETTINGS, INT64, OF_KEYS, SECURITY, OptionWords
 from barnabas.pipeline.values.options import SOURCE_NAMES, ValueOptions
 
 __all__ = ["COLUMNS", "EARLIEST", "LATEST", "NAMES", "Bound", "SourceOptions", "columns_of", "values_of"]
@@ -130,6 +130,9 @@ _REFUSED = {
     "kafka.interceptor.classes": "there is no consumer that they could hook into",
 }
 _CHOICE = ("subscribe", "subscribePattern", "assign")
+_YEAR_MS = 31_556_952_000
+_SECONDS_NOW = 2_000_000_000
+"""About; ten times as many milliseconds are in 1970, 100,000 times as many in the year 8307."""
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -187,11 +190,11 @@ class SourceOptions:
             end=Bound(everywhere=LATEST) if end == Bound() else end,
             start_after_the_last=words.one_of("startingOffsetsByTimestampStrategy", "error", "latest"),
             fail_on_data_loss=words.boolean("failOnDataLoss", True),
-            max_offsets=words.whole("maxOffsetsPerTrigger"),
-            min_offsets=words.whole("minOffsetsPerTrigger"),
+            max_offsets=words.whole("maxOffsetsPerTrigger", most=INT64),
+            min_offsets=words.whole("minOffsetsPerTrigger", most=INT64),
             max_delay=_duration("maxTriggerDelay", delay),
             min_partitions=words.whole("minPartitions"),
-            max_records=words.whole("maxRecordsPerPartition"),
+            max_records=words.whole("maxRecordsPerPartition", most=INT64),
             columns=_columns(words),
             group=words.text("kafka.group.id", "") or None,
             rack=words.text("kafka.client.rack", ""),
@@ -237,12 +240,15 @@ class _Words(OptionWords):
 
     def bound(self, side: str) -> Bound:
         """The first of side+Timestamp, side+OffsetsByTimestamp, side+Offsets that was given (as in Spark)."""
-        if text := self.text(f"{side}Timestamp", ""):
-            if not text.isdecimal():
-                raise ConfigError(f"{side}Timestamp={text}: it is a whole number of milliseconds since 1970")
-            return Bound(timestamp=int(text))
-        if text := self.text(f"{side}OffsetsByTimestamp", ""):
-            return Bound(timestamps=Positions.read(text).offsets)
+        name = f"{side}Timestamp"
+        if self.text(name, ""):
+            time = self.whole(name, least=0, most=INT64, of=" of milliseconds since 1970,")
+            assert time is not None
+            _say_what_time_it_is(name, time)
+            return Bound(timestamp=time)
+        name = f"{side}OffsetsByTimestamp"
+        if text := self.text(name, ""):
+            return Bound(timestamps=_times(name, text))
         text = self.text(f"{side}Offsets", "")
         if not text:
             return Bound()
@@ -255,6 +261,29 @@ class _Words(OptionWords):
         if side == "ending" and EARLIEST in offsets.values():
             raise ConfigError("endingOffsets: a partition cannot end at the earliest offset (-2)")
         return Bound(offsets=offsets)
+
+
+def _times(name: str, text: str) -> Offsets:
+    """Return the time of each partition.  (ListOffsets takes a time below 0 for the end, the beginning, ...)"""
+    advice = 'write milliseconds since 1970: {"topic": {"0": 1700000000000}}'
+    try:
+        times = Positions.read(text).offsets
+    except ConfigError as error:
+        raise ConfigError(f"{name}={text[:200]}: these are no times", next_step=advice) from error
+    if (least := min(times.values(), default=0)) < 0:
+        raise ConfigError(f"{name}: {least} is no time", next_step=advice)
+    for time in times.values():
+        _say_what_time_it_is(name, time)
+    return times
+
+
+def _say_what_time_it_is(name: str, time: int) -> None:
+    """Warn of milliseconds that are probably seconds, or microseconds: they mean the first record, or the end."""
+    if time and not _SECONDS_NOW * 10 < time < _SECONDS_NOW * 100_000:
+        year = 1970 + time // _YEAR_MS
+        log.warning(
+            "%s=%d is in the year %d: it is in milliseconds, which have 13 digits now", name, time, year
+        )
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -311,11 +340,13 @@ def _values(words: _Words) -> ValueOptions | None:
 
 def _assignment(text: str) -> tuple[TopicPartition, ...]:
     try:
-        tree = json.loads(text)
-        found = {
-            TopicPartition(str(topic), int(number)) for topic, numbers in tree.items() for number in numbers
-        }
-    except (ValueError, AttributeError, TypeError) as error:
+        lists = dict(json.loads(text).items())
+        found = {TopicPartition(topic, number) for topic, numbers in lists.items() for number in numbers}
+        if not all(isinstance(numbers, list) for numbers in lists.values()) or not all(
+            type(where.partition) is int and where.partition >= 0 for where in found
+        ):
+            raise ValueError("it has something that is no number of a partition")
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ConfigError(f'assign={text[:200]}: write it as {{"topic": [0, 1]}}') from error
     if not found:
         raise ConfigError("assign names no partition")

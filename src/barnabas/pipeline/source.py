@@ -42,10 +42,11 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from barnabas.client.connection import ConnectionFailed
-from barnabas.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.pipeline.filters import EVERYTHING, wanted_by
 from barnabas.pipeline.offsets import Offsets, Positions
 from barnabas.pipeline.options import COLUMNS, EARLIEST, LATEST, SourceOptions, columns_of, values_of
+from barnabas.pipeline.own_columns import check_columns
 from barnabas.pipeline.plain_errors import plainly
 from barnabas.pipeline.plan import (
     ClusterView,
@@ -127,26 +128,14 @@ class BarnabasSource(DataSource):
         settle()
         options = SourceOptions.parse(self.options, streaming=streaming)
         values = options.values
-        expected = {name: COLUMNS[name] for name in options.columns}
-        if values is not None and values.corrupt_column is not None:
-            expected[values.corrupt_column] = "binary"
-        found = {field.name: field.dataType.simpleString() for field in schema}
-        if values is not None:
-            expected["value"] = found.get("value", "")  # (it is checked below)
-        if list(found.items()) != list(expected.items()):
-            raise ConfigError(
-                f"the columns are {', '.join(f'{name} {type_}' for name, type_ in found.items())[:500]}, and this "
-                f"source makes {', '.join(f'{name} {type_}' for name, type_ in expected.items())[:500]}",
-                next_step='leave .schema() out, and cast in the query: .selectExpr("CAST(key AS STRING)"); '
-                "valueSchema holds columns as DDL: a INT, b STRING",
-            )
+        check_columns(schema, options)
         if values is None:
             return options
         type_ = schema["value"].dataType
-        check_type(type_, values.format)
-        values = replace(with_schema(values), type_json=type_.json())
-        check_unchanged(values, type_)
-        return replace(options, values=values)
+        read = with_schema(values)
+        check_unchanged(read, type_, newest=not values.schema)
+        check_type(type_, read.format)
+        return replace(options, values=replace(read, type_json=type_.json()))
 
 
 @dataclass(frozen=True)

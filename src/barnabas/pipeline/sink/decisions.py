@@ -52,8 +52,19 @@ class Done(NamedTuple):
 
 
 def is_written(claim: Claim, batch: int) -> bool:
-    """Whether a micro-batch was decided by an earlier run: its tasks write nothing."""
-    return claim.decided >= batch
+    """Return whether a micro-batch was decided by an earlier run: its tasks write nothing.
+
+    Spark repeats its newest micro-batch only.  Raises BarnabasError for an older one: the checkpoint was set back,
+    so Spark plans this micro-batch with other rows, and those would be left out without a word.
+    """
+    if claim.decided > batch:
+        raise BarnabasError(
+            f"this is micro-batch {batch}, and the sink has written micro-batches up to {claim.decided}: "
+            "the checkpoint is older than what was written, or another one",
+            next_step="bring the newest checkpoint back; or begin with a new checkpoint (and a new sinkId, where "
+            "one is given), which writes again what was written since",
+        )
+    return claim.decided == batch
 
 
 def decision_of(batch: int, tasks: Iterable[Done]) -> Decision | None:

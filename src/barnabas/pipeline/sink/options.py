@@ -9,7 +9,7 @@ from typing import Any
 
 from barnabas.client.security.options import PLAINTEXT, Security
 from barnabas.errors import ConfigError
-from barnabas.pipeline.option_words import CLIENT_SETTINGS, OF_KEYS, SECURITY, OptionWords
+from barnabas.pipeline.option_words import CLIENT_SETTINGS, INT64, OF_KEYS, SECURITY, OptionWords
 from barnabas.pipeline.values.options import SINK_NAMES, ValueOptions
 
 __all__ = ["AT_LEAST_ONCE", "EXACTLY_ONCE", "NAMES", "REQUIRED", "SinkOptions"]
@@ -131,9 +131,9 @@ class SinkOptions:
             fail_on_data_loss=words.boolean("failOnDataLoss", True),
             transaction_timeout=(words.whole("kafka.transaction.timeout.ms") or 900_000) / 1000,
             compression=None if codec == "none" else codec,
-            linger=_milliseconds(words, "kafka.linger.ms", 5) / 1000,
+            linger=(5 if (linger := words.whole("kafka.linger.ms", least=0)) is None else linger) / 1000,
             batch_size=words.whole("kafka.batch.size") or 128 << 10,
-            buffer=words.whole("kafka.buffer.memory") or 64 << 20,
+            buffer=words.whole("kafka.buffer.memory", most=INT64) or 64 << 20,
             delivery_timeout=(words.whole("kafka.delivery.timeout.ms") or 120_000) / 1000,
             request_timeout=(words.whole("kafka.request.timeout.ms") or 30_000) / 1000,
             client_id=words.text("kafka.client.id", "barnabas-spark-sink"),
@@ -161,11 +161,3 @@ def _one_of(words: OptionWords, name: str, values: tuple[str, ...]) -> str:
     if value not in values:
         raise ConfigError(f"{name}={value}: it is {', '.join(values[:-1])} or {values[-1]}")
     return value
-
-
-def _milliseconds(words: OptionWords, name: str, default: int) -> int:
-    """A whole number of milliseconds, 0 too."""
-    text = words.text(name, str(default))
-    if not text.isdecimal():
-        raise ConfigError(f"{name}={text}: it is a whole number of milliseconds")
-    return int(text)

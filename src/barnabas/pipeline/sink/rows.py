@@ -46,7 +46,15 @@ def check_columns(
     types = _TYPES | _ORIGIN if mapped else _TYPES
     if mapped and "offset" not in found:
         raise ConfigError("offsetMap needs the column offset", next_step="select that of the source, too")
+    if len(found) < len(schema.fields):
+        twice = next(name for name in found if schema.names.count(name) > 1)
+        raise ConfigError(f"there are two columns {twice}", next_step=f"select one of them as {twice}")
     for name, type_ in found.items():
+        if name not in types and (meant := name.lower()) in types:
+            raise ConfigError(
+                f"the sink has no column {name}: it writes {meant}",
+                next_step=f'rename it: selectExpr(..., "{name} AS {meant}")',
+            )
         if name not in types:
             raise ConfigError(
                 f"the sink has no column {name}: it writes {', '.join(types)}",

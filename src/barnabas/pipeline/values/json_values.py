@@ -70,9 +70,9 @@ def _of(type_: spark.DataType) -> Convert:
     if isinstance(type_, spark.StructType):
         return _struct(type_)
     if isinstance(type_, spark.ArrayType):
-        return _array(type_.elementType)
+        return _array(type_.elementType, nulls=type_.containsNull)
     if isinstance(type_, spark.MapType):
-        return _map(type_.valueType)
+        return _map(type_.valueType, nulls=type_.valueContainsNull)
     if type(type_) in BOUNDS:
         return _whole(BOUNDS[type(type_)])
     if isinstance(type_, (spark.FloatType, spark.DoubleType)):
@@ -105,24 +105,37 @@ def _struct(type_: spark.StructType) -> Convert:
     return convert
 
 
-def _array(element: spark.DataType) -> Convert:
-    inner = _of(element)
+def _array(element: spark.DataType, *, nulls: bool) -> Convert:
+    inner = _or_null(element, nulls=nulls)
 
     def convert(value: Any) -> Any:
         if not isinstance(value, list):
             raise BadValueError("is no array")
-        return [None if one is None else inner(one) for one in value]
+        return [inner(one) for one in value]
 
     return convert
 
 
-def _map(values: spark.DataType) -> Convert:
-    inner = _of(values)
+def _map(values: spark.DataType, *, nulls: bool) -> Convert:
+    inner = _or_null(values, nulls=nulls)
 
     def convert(value: Any) -> Any:
         if not isinstance(value, dict):
             raise BadValueError("is no object")
-        return [(_string(key), None if one is None else inner(one)) for key, one in value.items()]
+        return [(_string(key), inner(one)) for key, one in value.items()]
+
+    return convert
+
+
+def _or_null(type_: spark.DataType, *, nulls: bool) -> Convert:
+    inner = _of(type_)
+
+    def convert(value: Any) -> Any:
+        if value is not None:
+            return inner(value)
+        if not nulls:
+            raise BadValueError("has an element that is null")
+        return None
 
     return convert
 

@@ -39,7 +39,7 @@ def struct_ddl(values: ValueOptions) -> str:
     if values.format in ("avro", CONFLUENT):
         return ddl_of(avro_struct(text))
     if not text.startswith("{"):
-        _check_columns(text)
+        _columns(text)
         return f"struct<{text}>"
     try:
         type_ = spark.StructType.fromJson(json.loads(text))
@@ -55,8 +55,11 @@ _DDL = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|[<>(),:]|[^\s<>(),:`']+|.",
 """Words of DDL: a quoted name, a comment, a sign, a bare word."""
 
 
-def _check_columns(text: str) -> None:
-    """Refuse DDL that is no list of columns: Spark would blame what stands around it.  Raises ConfigError."""
+def _columns(text: str) -> list[str]:
+    """Return the names of the columns of DDL.
+
+    Raises ConfigError for DDL that is no list of columns: Spark would blame what stands around it.
+    """
     depth, column, columns = 0, list[str](), list[list[str]]()
     for word in _DDL.findall(text):
         depth += (word in "<(") - (word in ">)")
@@ -74,14 +77,33 @@ def _check_columns(text: str) -> None:
         raise ConfigError(
             f"valueSchema={text[:200]}: {said}", next_step="give columns with their types: a INT, b STRING"
         )
+    return [_unquoted(words[0]) for words in columns]
 
 
-def check_unchanged(values: ValueOptions, type_: spark.DataType) -> None:
-    """Whether the schema of a registry is still the one that a DataFrame was made with.  Raises ConfigError."""
-    if values.format == CONFLUENT and ddl_of(type_) != struct_ddl(values):
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
+
+
+def check_unchanged(values: ValueOptions, type_: spark.DataType, *, newest: bool) -> None:
+    """Raise ConfigError where the column value is another struct than the schema makes.
+
+    `newest`: the schema is a registry's, and may be newer than the DataFrame; else `.schema()` gave the struct.
+    (Of DDL only the names are compared: Spark alone reads its types, and then those of `.schema()` count.)
+    """
+    wanted = struct_ddl(values)
+    if values.format in ("avro", CONFLUENT) or values.schema.startswith("{"):
+        same = ddl_of(type_) == wanted
+    else:
+        same = getattr(type_, "names", None) == _columns(values.schema)
+    if not same and newest:
         raise ConfigError(
             "the newest schema in the registry is another one than when the DataFrame was made",
             next_step="load it again, or give valueSchema",
+        )
+    if not same:
+        raise ConfigError(
+            f"the column value is {ddl_of(type_)[:300]} in .schema(), and {wanted[:300]} in valueSchema",
+            next_step="leave .schema() out: valueSchema says what the struct is",
         )
 
 
