@@ -26,7 +26,7 @@ from barnabas.pipeline.jobs.audit import Side, compare
 from barnabas.pipeline.jobs.checksums import Run, join_runs, run_of_row, runs_of
 from barnabas.pipeline.jobs.held_directory import held_for
 from barnabas.pipeline.jobs.progress import plain_failure
-from barnabas.pipeline.jobs.restored_topics import changes_needed
+from barnabas.pipeline.jobs.restored_topics import Times, changes_needed
 
 pa = pytest.importorskip("pyarrow")
 
@@ -240,9 +240,9 @@ DAY = 86_400_000
 
 
 def test_a_restored_topic_neither_deletes_nor_changes_what_it_gets() -> None:
-    def changed(oldest: int | None, **configs: str) -> dict[str, str]:
+    def changed(oldest: int | None, newest: int | None = 10 * DAY, **configs: str) -> dict[str, str]:
         said = {name.replace("_", "."): value for name, value in configs.items()}
-        return {one.name: one.value for one in changes_needed(said, oldest, now=10 * DAY)}
+        return {one.name: one.value for one in changes_needed(said, Times(oldest, newest), now=10 * DAY)}
 
     week = str(7 * DAY)
     assert changed(4 * DAY, retention_ms=week) == {}
@@ -255,6 +255,20 @@ def test_a_restored_topic_neither_deletes_nor_changes_what_it_gets() -> None:
         "message.timestamp.type": "CreateTime"
     }
     assert list(changed(1, message_timestamp_before_max_ms="5")) == ["message.timestamp.before.max.ms"]
+    hour = {"message_timestamp_after_max_ms": "3600000"}
+    assert changed(9 * DAY, 10 * DAY + 3_600_000, **hour) == {}
+    for newest in (11 * DAY, None):
+        assert list(changed(9 * DAY, newest, **hour)) == ["message.timestamp.after.max.ms"]
+
+
+def test_an_index_has_the_oldest_and_the_newest_time_of_each_file(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    path = write_file(tmp_path, [1, 2])
+    times = pa.array([5_000_000, 7_000_999], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"offset": pa.array([1, 2], pa.int64()), "timestamp": times}), path)
+    [found] = index_of([path])
+    assert (found.oldest, found.newest) == (5_000, 7_000)
 
 
 def test_a_list_of_files_that_lost_a_micro_batch_is_damage_not_an_empty_archive(tmp_path: Path) -> None:
@@ -361,6 +375,19 @@ def test_two_runs_do_not_work_in_one_directory(tmp_path: Path) -> None:
         pass
 
 
+def test_a_directory_is_held_by_a_link_to_it_too(tmp_path: Path) -> None:
+    place, link = tmp_path / "place", tmp_path / "link"
+    place.mkdir()
+    link.symlink_to(place)
+    with held_for("an archive", str(link)), pytest.raises(BarnabasError), held_for("an archive", str(place)):
+        pass
+    with (
+        pytest.raises(BarnabasError, match="cannot be held for an archive"),
+        held_for("an archive", f"{place}/no"),
+    ):
+        pass
+
+
 def test_an_index_grows_with_its_archive_and_refuses_another_one(tmp_path: Path) -> None:
     path = str(tmp_path / "index.json")
     write_index(path, [file(0, 9)])
@@ -430,6 +457,8 @@ def test_a_failure_of_spark_is_said_in_one_line() -> None:
     option = said.replace("archive from where the log begins", "set failOnDataLoss to false to go on")
     advice = plain_failure(RuntimeError(option), "run it again").next_step or ""
     assert "--accept-loss" in advice and "failOnDataLoss" not in advice, "a job has flags, not options"
+    option = said.replace("archive from where the log begins", 'name them: .option("columns", "key,value")')
+    assert ".option" not in (plain_failure(RuntimeError(option), "run it again").next_step or "")
     full = plain_failure(
         RuntimeError("x\nCaused by: java.io.IOException: No space left on device"), "run it again"
     )

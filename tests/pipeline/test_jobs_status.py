@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from barnabas.cli.main import main
 from barnabas.client.admin.admin import Admin
 from barnabas.errors import BarnabasError
+from barnabas.pipeline.jobs import status
 from barnabas.pipeline.jobs.jobs_topic import JobsTopic
 from barnabas.pipeline.jobs.progress import Progress
-from barnabas.pipeline.jobs.status import JobReport, JobStatus, ask_to_stop, read_jobs
+from barnabas.pipeline.jobs.status import JobReport, JobStatus, ask_to_stop, now_ms, read_jobs
 from barnabas.testing.cluster import Cluster
 
 
@@ -55,6 +59,81 @@ def test_a_job_whose_process_is_gone_has_died_and_one_elsewhere_is_silent_after_
     assert state(f"{here}:{gone.pid}") == "died"
     assert state(f"{here}:{os.getpid()}") == state(f"elsewhere:{gone.pid}") == "running"
     assert state(f"elsewhere:{gone.pid}", now - 30_001) == "silent"
+
+
+GOOD = JobStatus("copy", "archive", "running", 1, 2, 3.0, "here:1", 4, 5)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"rows": "many"},
+        {"told": None},
+        {"process": 7},
+        {"rate": "fast"},
+        {"reason": 5},
+        "[" * 100_000,
+        "[]",
+        '"copy"',
+        '{"name": "copy"}',
+    ],
+    ids=lambda said: str(said)[:20],
+)
+def test_a_record_that_no_job_wrote_is_no_job(said: str | dict[str, Any]) -> None:
+    """Anybody may write to the topic; `pipeline list` shows the others then."""
+    with pytest.raises(ValueError, match=r".+"):
+        JobStatus.read(said if isinstance(said, str) else json.dumps(asdict(GOOD) | said))
+
+
+def test_what_a_later_release_says_beside_does_not_hide_a_job() -> None:
+    assert JobStatus.read(json.dumps(asdict(GOOD) | {"stage": 3, "rate": 3})) == GOOD
+
+
+@pytest.mark.parametrize("process", ["99999999999999999999", "-", "x", ""])
+def test_a_process_that_cannot_be_has_died(process: str) -> None:
+    assert replace(GOOD, process=f"{socket.gethostname()}:{process}").state_at(5) == "died"
+
+
+class Told:
+    """What `JobsTopic` does, in memory."""
+
+    bootstrap = "127.0.0.1:1"
+
+    def __init__(self, values: dict[str, str]) -> None:
+        self.values = values
+
+    def make(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def latest(self) -> dict[str, str]:
+        return self.values
+
+    def send(self, key: str, value: str | None) -> None:
+        self.values.pop(key, None)
+        if value is not None:
+            self.values[key] = value
+
+
+@pytest.mark.parametrize(("host", "refused"), [(socket.gethostname(), True), ("elsewhere", False)])
+def test_a_second_job_of_a_name_neither_undoes_the_first_nor_takes_its_stop_away(
+    host: str, refused: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = now_ms()
+    first = replace(GOOD, process=f"{host}:{os.getppid()}", told=now)
+    told = {"copy": json.dumps(asdict(first)), "stop/copy": "{}"}
+    monkeypatch.setattr(status, "JobsTopic", lambda *_: Told(told))
+    before = dict(told)
+    report = JobReport("127.0.0.1:1", "copy", "archive", Progress("archive", plain=True))
+    if refused:
+        with pytest.raises(BarnabasError, match="copy runs already") as caught, report:
+            pass
+        assert told == before
+        assert "--name" in (caught.value.next_step or "")
+    else:
+        with report:
+            pass
+        assert "copy runs already, as elsewhere" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

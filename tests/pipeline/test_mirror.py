@@ -17,7 +17,7 @@ from barnabas.model import TopicPartition
 from barnabas.pipeline.jobs.mirror_directory import MirrorDirectory
 from barnabas.pipeline.jobs.mirrored_groups import GroupTranslation
 from barnabas.pipeline.jobs.mirrored_topics import make_map, make_mirrors
-from barnabas.pipeline.jobs.restored_topics import own_configs
+from barnabas.pipeline.jobs.restored_topics import CHECKPOINT, check_targets, own_configs, write_targets
 from barnabas.pipeline.sink.offset_map import OffsetRun, SentOffsets, from_bytes, runs_of, to_bytes, translate
 from barnabas.testing.cluster import Cluster
 
@@ -103,21 +103,37 @@ def test_groups_go_on_at_a_mirror_where_they_were_and_are_never_set_back() -> No
         assert said == []
 
 
-def test_a_mirrored_topic_is_made_like_its_source_and_refused_when_it_is_another_ones() -> None:
+def test_a_mirrored_topic_is_made_like_its_source_and_refused_when_it_is_another_ones(tmp_path: Path) -> None:
+    checkpoint = str(tmp_path / CHECKPOINT)
     with Cluster() as node, Admin(node.bootstrap) as admin:
         admin.create_topic("in", partitions=2, configs={"retention.ms": "777", "segment.bytes": "2000000"})
         topic = admin.describe_topic("in")
-        made = make_mirrors(admin, admin, [topic], {"in": "out"}, {}, print)
+        made = make_mirrors(admin, admin, [topic], {"in": "out"}, {}, checkpoint, print)
         configs = own_configs(admin, "out")
         assert (configs["retention.ms"], configs["segment.bytes"]) == ("777", "2000000")
         assert configs["message.timestamp.type"] == "CreateTime"
         admin.add_partitions("in", 3)
         grown = admin.describe_topic("in")
-        assert make_mirrors(admin, admin, [grown], {"in": "out"}, made, print) == made
+        assert make_mirrors(admin, admin, [grown], {"in": "out"}, made, checkpoint, print) == made
         assert len(admin.describe_topic("out").partitions) == 3
         with Producer(node.bootstrap) as producer:
             producer.send("out", "x")
         with pytest.raises(ConfigError, match="out has records already"):
-            make_mirrors(admin, admin, [grown], {"in": "out"}, {}, print)
+            make_mirrors(admin, admin, [grown], {"in": "out"}, {}, checkpoint, print)
         with pytest.raises(ConfigError, match="out was deleted since"):
-            make_mirrors(admin, admin, [grown], {"in": "out"}, {"out": "another id"}, print)
+            make_mirrors(admin, admin, [grown], {"in": "out"}, {"out": "another id"}, checkpoint, print)
+
+        write_targets(str(tmp_path), made)
+        for goes_on in (
+            lambda: make_mirrors(admin, admin, [grown], {"in": "out"}, made, checkpoint, print),
+            lambda: check_targets(str(tmp_path), admin),
+        ):
+            with pytest.raises(BarnabasError, match="is gone, and the topic out has records"):
+                goes_on()
+        (tmp_path / CHECKPOINT / "offsets").mkdir(parents=True)
+        (tmp_path / CHECKPOINT / "offsets" / "0").touch()
+        assert make_mirrors(admin, admin, [grown], {"in": "out"}, made, checkpoint, print) == made
+        check_targets(str(tmp_path), admin)
+        (tmp_path / "targets.json").write_text("[]")
+        with pytest.raises(BarnabasError, match="cannot be read"):
+            check_targets(str(tmp_path), admin)

@@ -33,7 +33,7 @@ __all__ = [
 class ArchivedFile:
     """One file: records of one partition, from offset `first` to offset `last`, in their order.
 
-    `oldest` timestamp in ms since 1970; None: the file does not say.
+    `oldest` and `newest` timestamp in ms since 1970; None: the file does not say.
     """
 
     topic: str
@@ -43,6 +43,7 @@ class ArchivedFile:
     records: int
     path: str
     oldest: int | None = None
+    newest: int | None = None
 
     @property
     def where(self) -> TopicPartition:
@@ -119,7 +120,7 @@ def _archived_file(path: str) -> ArchivedFile | None:
             max(part.max for part in sums),
             footer.num_rows,
             path,
-            _oldest_ms(footer),
+            *_times_ms(footer),
         )
     except (OSError, pa.ArrowException, KeyError, ValueError, AttributeError) as error:
         raise damaged(path, error) from error
@@ -133,14 +134,14 @@ def _statistics(footer: Any, name: str) -> list[Any]:
     return [footer.row_group(number).column(column).statistics for number in range(footer.num_row_groups)]
 
 
-def _oldest_ms(footer: Any) -> int | None:
-    """The oldest timestamp, as stored (µs), in ms; None where the file does not say."""
+def _times_ms(footer: Any) -> tuple[int | None, int | None]:
+    """The oldest and the newest timestamp, as stored (µs), in ms; None where the file does not say."""
     if "timestamp" not in footer.schema.to_arrow_schema().names:
-        return None
+        return None, None
     sums = _statistics(footer, "timestamp")
     if any(part is None or not part.has_min_max or not isinstance(part.min_raw, int) for part in sums):
-        return None
-    return min(int(part.min_raw) for part in sums) // 1000
+        return None, None
+    return min(int(part.min_raw) for part in sums) // 1000, max(int(part.max_raw) for part in sums) // 1000
 
 
 def write_index(path: str, files: Iterable[ArchivedFile]) -> None:

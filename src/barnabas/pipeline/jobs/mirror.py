@@ -10,7 +10,6 @@ directory has the query's checkpoint: run again, the mirror goes on where it was
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -68,7 +67,7 @@ def mirror(
         there = stack.enter_context(Admin(target, client_id="barnabas-mirror", security=security_in(options)))
         found = {name: here.describe_topic(name) for name in names}
         begun = place.claim(here.cluster.cluster_id(), there.cluster.cluster_id(), _ids(found), names)
-        made = make_mirrors(here, there, list(found.values()), names, begun, progress.say)
+        made = make_mirrors(here, there, found.values(), names, begun, place.checkpoint, progress.say)
         map_topic = MAP_PREFIX + here.cluster.cluster_id()
         make_map(there, map_topic)
         place.begin(made)
@@ -139,7 +138,7 @@ def _query(
         .options(**options)
         .option("kafka.bootstrap.servers", target)
         .option("offsetMap", map_topic)
-        .option("checkpointLocation", os.path.join(place.path, "checkpoint"))
+        .option("checkpointLocation", place.checkpoint)
     )
     follows = {"processingTime": every} if every else {"availableNow": True}
     return writer.trigger(**follows).start()

@@ -26,6 +26,7 @@ class MirrorDirectory:
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
+        self.checkpoint = os.path.join(self.path, "checkpoint")
         self._manifest = os.path.join(self.path, "mirror.json")
         self._said: dict[str, Any] = {}
 

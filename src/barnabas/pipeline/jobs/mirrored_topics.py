@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from barnabas.client.admin.admin import Admin
 from barnabas.client.metadata import TopicInfo
-from barnabas.client.offsets import list_offsets
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
-from barnabas.pipeline.jobs.restored_topics import own_configs
+from barnabas.pipeline.jobs.restored_topics import check_goes_on, has_records, own_configs
 
 __all__ = ["make_map", "make_mirrors"]
 
@@ -25,11 +24,13 @@ def make_mirrors(
     topics: Iterable[TopicInfo],
     names: Mapping[str, str],
     made: Mapping[str, str],
+    checkpoint: str,
     say: Callable[[str], None],
 ) -> dict[str, str]:
     """Make the topics that are not there, and partitions that are new; the ids of all by name.
 
-    `made`: those of an earlier run.  Raises ConfigError for one that is not this mirror's, KafkaError.
+    `made`: those of an earlier run, whose query has this checkpoint.  Raises ConfigError for one that is not this
+    mirror's, BarnabasError where the checkpoint is gone, KafkaError.
     """
     ids = {}
     for topic in topics:
@@ -50,6 +51,7 @@ def make_mirrors(
         if len(there.partitions) < count:
             target.add_partitions(name, count)
         ids[name] = str(there.id)
+    check_goes_on(target, checkpoint, made)
     return ids
 
 
@@ -76,7 +78,7 @@ def _configs(source: Admin, topic: str, say: Callable[[str], None]) -> dict[str,
 
 
 def _check_empty(target: Admin, topic: str, name: str) -> None:
-    if any(at.offset for at in list_offsets(target.cluster, name, "latest").values()):
+    if has_records(target, name):
         raise ConfigError(
             f"the topic {name} has records already, and not of this mirror",
             next_step=f"mirror to another one: --rename {topic}=OTHER, or name the directory of its mirror",

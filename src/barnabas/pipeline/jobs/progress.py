@@ -26,6 +26,11 @@ __all__ = ["JobFailedError", "Progress", "plain_failure", "run_to_end"]
 _PLAIN_EVERY_S = 5.0
 _LOST = "archive and mirror go on with what is there with --accept-loss; or begin again in another directory"
 """What a job can do where records were deleted before they were read: it has no options of Spark."""
+_STRANGE_TIME = (
+    "a job keeps the time of each record: copy the topic in a query that leaves the column timestamp out, "
+    "and give the job the copy"
+)
+"""The same where a record has a timestamp that Spark cannot hold."""
 
 
 class JobFailedError(BarnabasError):
@@ -192,6 +197,7 @@ def plain_failure(error: BaseException, again: str) -> BarnabasError:
     first = [line for line in text.splitlines() if line.strip()][:1]
     reason = (ours or caused or first or [type(error).__name__])[-1].strip()
     advice = re.findall(r"^next: (.+)$", text, re.MULTILINE) if ours else []
-    if advice and "failOnDataLoss" in advice[-1]:
-        return JobFailedError(reason, next_step=_LOST)
+    for option, instead in (("failOnDataLoss", _LOST), ('.option("columns"', _STRANGE_TIME)):
+        if advice and option in advice[-1]:
+            return JobFailedError(reason, next_step=instead)
     return JobFailedError(reason, next_step=advice[-1].strip() if advice else again)

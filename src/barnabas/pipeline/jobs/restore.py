@@ -21,7 +21,7 @@ from barnabas.pipeline.archives.source import ArchiveSource
 from barnabas.pipeline.jobs.held_directory import held_for
 from barnabas.pipeline.jobs.job_options import security_in
 from barnabas.pipeline.jobs.progress import Progress, run_to_end
-from barnabas.pipeline.jobs.restored_topics import check_targets, prepare, write_targets
+from barnabas.pipeline.jobs.restored_topics import CHECKPOINT, check_targets, prepare, write_targets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,10 +68,15 @@ def restore(
             check_targets(work, admin)
             grown_index(index, files)
         else:
-            ids = prepare(admin, place.topics(), names, files, progress.say)
-            os.makedirs(work, exist_ok=True)
-            write_targets(work, ids)
-            write_index(index, files)
+            try:
+                os.makedirs(work, exist_ok=True)
+                write_targets(work, prepare(admin, place.topics(), names, files, progress.say))
+                write_index(index, files)
+            except OSError as error:
+                raise ConfigError(
+                    f"{work}, which says how far the restore is, cannot be written: {error.strerror or error}",
+                    next_step="name a directory that you may write to: --checkpoint DIR",
+                ) from error
     goal = {file.where: file.last + 1 for file in read_index(index)}
     spark.dataSource.register(ArchiveSource)
 
@@ -91,7 +96,7 @@ def restore(
             .writeStream.format("barnabas")
             .options(**options)
             .option("kafka.bootstrap.servers", bootstrap)
-            .option("checkpointLocation", os.path.join(work, "checkpoint"))
+            .option("checkpointLocation", os.path.join(work, CHECKPOINT))
             .trigger(availableNow=True)
             .start()
         )

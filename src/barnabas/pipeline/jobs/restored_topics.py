@@ -17,15 +17,46 @@ from barnabas.client.admin.admin import Admin
 from barnabas.client.offsets import list_offsets
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
 from barnabas.pipeline.archives.directory import ArchivedTopic
+from barnabas.pipeline.archives.file_log import newest_batch
 from barnabas.pipeline.archives.index import ArchivedFile, write_whole
 
-__all__ = ["Change", "changes_needed", "check_targets", "own_configs", "prepare", "write_targets"]
+__all__ = [
+    "CHECKPOINT",
+    "Change",
+    "Times",
+    "changes_needed",
+    "check_goes_on",
+    "check_targets",
+    "has_records",
+    "own_configs",
+    "prepare",
+    "write_targets",
+]
 
+CHECKPOINT = "checkpoint"
+"""Of the query of a restore, in its directory."""
 _TARGETS = "targets.json"
 _FOR_EVER = {"retention.ms": "-1"}
 _ANY_AGE_MS = str((1 << 63) - 1)
 _NOT_KEPT = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 """Configs that say something of one cluster's brokers only."""
+
+
+class Times(NamedTuple):
+    """The oldest and the newest timestamp of an archive's records, ms since 1970; None: it does not say."""
+
+    oldest: int | None
+    newest: int | None
+
+    @classmethod
+    def of(cls, files: list[ArchivedFile]) -> Times:
+        """Return those of some files, one at least."""
+        oldest = [file.oldest for file in files if file.oldest is not None]
+        newest = [file.newest for file in files if file.newest is not None]
+        return cls(
+            min(oldest) if len(oldest) == len(files) else None,
+            max(newest) if len(newest) == len(files) else None,
+        )
 
 
 class Change(NamedTuple):
@@ -45,9 +76,9 @@ def own_configs(admin: Admin, topic: str) -> dict[str, str]:
     }
 
 
-def changes_needed(configs: Mapping[str, str], oldest: int | None, now: int) -> list[Change]:
-    """What a topic with these configs must not have for a restore.  `oldest` record, and now: ms since 1970."""
-    age = None if oldest is None else now - oldest
+def changes_needed(configs: Mapping[str, str], times: Times, now: int) -> list[Change]:
+    """Return what a topic with these configs must have otherwise for a restore.  `now`: ms since 1970."""
+    age = None if times.oldest is None else now - times.oldest
     found = []
     kept_ms = int(configs.get("retention.ms", "-1"))
     deletes = "delete" in configs.get("cleanup.policy", "delete")
@@ -64,11 +95,12 @@ def changes_needed(configs: Mapping[str, str], oldest: int | None, now: int) -> 
     if configs.get("message.timestamp.type") == "LogAppendTime":
         reason = "it is LogAppendTime: records would get the time of the restore"
         found.append(Change("message.timestamp.type", "CreateTime", reason))
-    before = int(configs.get("message.timestamp.before.max.ms", _ANY_AGE_MS))
-    if age is None or age > before:
-        reason = f"it is {before}: old records would be refused"
-        if before < int(_ANY_AGE_MS):
-            found.append(Change("message.timestamp.before.max.ms", _ANY_AGE_MS, reason))
+    ahead = None if times.newest is None else times.newest - now
+    for limit, far, which in (("before", age, "old"), ("after", ahead, "future")):
+        name = f"message.timestamp.{limit}.max.ms"
+        most = int(configs.get(name, _ANY_AGE_MS))
+        if most < int(_ANY_AGE_MS) and (far is None or far > most):
+            found.append(Change(name, _ANY_AGE_MS, f"it is {most}: {which} records would be refused"))
     return found
 
 
@@ -83,16 +115,15 @@ def prepare(
 
     Raises ConfigError for one that cannot take the archive, KafkaError.
     """
-    oldest: dict[str, list[int | None]] = {}
+    of_topic: dict[str, list[ArchivedFile]] = {}
     for file in files:
-        oldest.setdefault(file.topic, []).append(file.oldest)
+        of_topic.setdefault(file.topic, []).append(file)
     ids = {}
     for topic in topics:
-        name, ages = names[topic.name], oldest.get(topic.name, [])
-        known = [age for age in ages if age is not None]
-        age = min(known) if len(known) == len(ages) and known else None
-        if not _check_existing(admin, topic, name, age, empty=not ages):
-            _make(admin, topic, name, age, say, empty=not ages)
+        name = names[topic.name]
+        times = Times.of(of_topic[topic.name]) if topic.name in of_topic else None
+        if not _check_existing(admin, topic, name, times):
+            _make(admin, topic, name, times, say)
         ids[name] = str(admin.describe_topic(name).id)
     return ids
 
@@ -101,10 +132,8 @@ def _make(
     admin: Admin,
     topic: ArchivedTopic,
     name: str,
-    oldest: int | None,
+    times: Times | None,
     say: Callable[[str], None],
-    *,
-    empty: bool,
 ) -> None:
     if topic.configs is None:
         say(
@@ -119,16 +148,14 @@ def _make(
         if error.code is ErrorCode.INVALID_CONFIG:
             error.next_step = f"make the topic yourself (`barnabas topics create {name}`), then restore again"
         raise
-    changes = [] if empty else changes_needed(_effective(admin, name), oldest, _now_ms())
+    changes = [] if times is None else changes_needed(_effective(admin, name), times, _now_ms())
     if changes:
         admin.alter_configs("topic", name, {change.name: change.value for change in changes})
     for change in changes:
         say(f"{name}: {change.name} is {change.value} here, for {change.reason}")
 
 
-def _check_existing(
-    admin: Admin, topic: ArchivedTopic, name: str, oldest: int | None, *, empty: bool
-) -> bool:
+def _check_existing(admin: Admin, topic: ArchivedTopic, name: str, times: Times | None) -> bool:
     """Whether the topic is there.  Raises ConfigError where it cannot take the archive."""
     try:
         there = len(admin.describe_topic(name).partitions)
@@ -139,15 +166,15 @@ def _check_existing(
     if there < topic.partitions:
         raise ConfigError(
             f"the topic {name} has {there} partitions, the archive {topic.partitions}",
-            next_step=f"barnabas topics alter {name} --partitions {topic.partitions}, or rename it: "
+            next_step=f"`barnabas topics grow {name} --partitions {topic.partitions}`, or rename it: "
             f"--rename {topic.name}=OTHER",
         )
-    if any(at.offset for at in list_offsets(admin.cluster, name, "latest").values()):
+    if has_records(admin, name):
         raise ConfigError(
             f"the topic {name} has records already",
             next_step=f"restore into another one: --rename {topic.name}=OTHER",
         )
-    changes = [] if empty else changes_needed(_effective(admin, name), oldest, _now_ms())
+    changes = [] if times is None else changes_needed(_effective(admin, name), times, _now_ms())
     if changes:
         wanted = " ".join(f"{change.name}={change.value}" for change in changes)
         raise ConfigError(
@@ -170,13 +197,36 @@ def write_targets(work: str, ids: Mapping[str, str]) -> None:
     write_whole(os.path.join(work, _TARGETS), json.dumps(ids))
 
 
+def has_records(admin: Admin, name: str) -> bool:
+    """Return whether anything was ever written to a topic.  Raises KafkaError."""
+    return any(at.offset for at in list_offsets(admin.cluster, name, "latest").values())
+
+
+def check_goes_on(admin: Admin, checkpoint: str, names: Iterable[str]) -> None:
+    """Raise BarnabasError where a job's checkpoint is gone, and topics that it wrote have records.
+
+    Its query would be another one, which begins at the start, and writes every record again.
+    """
+    if newest_batch(checkpoint, "offsets") >= 0:
+        return
+    if full := next((name for name in names if has_records(admin, name)), None):
+        raise BarnabasError(
+            f"{checkpoint} is gone, and the topic {full} has records: all would be written to it again",
+            next_step="bring the checkpoint back from a copy; or delete the topics that were written, and begin "
+            "again in another directory",
+        )
+
+
 def check_targets(work: str, admin: Admin) -> None:
-    """A restore that goes on needs the topics it began with: else it would end as done, and they be empty."""
+    """Raise BarnabasError where a restore that goes on has not the topics, or the checkpoint, that it began with.
+
+    It would end as done with empty topics, or write everything again.
+    """
     path = os.path.join(work, _TARGETS)
     try:
         with open(path, encoding="utf-8") as file:
-            began: dict[str, str] = json.load(file)
-    except (OSError, ValueError) as error:
+            began = dict[str, str](json.load(file).items())
+    except (OSError, ValueError, AttributeError) as error:
         raise BarnabasError(
             f"{path} cannot be read: {error}", next_step=f"restore from the start: remove {work}"
         ) from error
@@ -186,3 +236,4 @@ def check_targets(work: str, admin: Admin) -> None:
             f"the topic {', '.join(gone)} was deleted since this restore began",
             next_step=f"restore from the start: remove {work}, or name another --checkpoint",
         )
+    check_goes_on(admin, os.path.join(work, CHECKPOINT), began)

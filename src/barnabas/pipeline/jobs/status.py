@@ -13,7 +13,7 @@ import socket
 import time
 from dataclasses import asdict, dataclass, replace
 from types import TracebackType
-from typing import Any
+from typing import Any, get_type_hints
 
 from barnabas.client.security.options import SecurityOptions
 from barnabas.errors import BarnabasError
@@ -42,6 +42,24 @@ class JobStatus:
     told: int
     reason: str | None = None
 
+    @classmethod
+    def read(cls, text: str) -> JobStatus:
+        """Return what a record says; what a later release says beside is left out.
+
+        Raises ValueError for a record that no job wrote.
+        """
+        try:
+            said = json.loads(text)
+            known = {field: said[field] for field in get_type_hints(cls) if field in said}
+            found = cls(**known)
+        except (KeyError, TypeError, RecursionError) as error:
+            raise ValueError(f"it is no report of a job: {error}") from error
+        for field, wanted in get_type_hints(cls).items():
+            value = known.get(field)
+            if not isinstance(value, int if wanted is float and type(value) is int else wanted):
+                raise ValueError(f"{field} is {value!r}")
+        return found
+
     def state_at(self, now: int) -> str:
         """Return its state: `died` where its process on this machine is gone, `silent` after half a minute.
 
@@ -50,7 +68,7 @@ class JobStatus:
         if self.state != "running":
             return self.state
         host, _, process = self.process.rpartition(":")
-        if host == socket.gethostname() and process.isdecimal() and not _lives(int(process)):
+        if host == socket.gethostname() and not _lives(process):
             return "died"
         return "silent" if now - self.told > _SILENT_S * 1000 else "running"
 
@@ -69,10 +87,10 @@ class JobStatus:
         }
 
 
-def _lives(process: int) -> bool:
+def _lives(process: str) -> bool:
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, ValueError, OverflowError):
         return False
     except PermissionError:
         pass  # (it is somebody else's, and alive)
@@ -88,6 +106,8 @@ class JobReport:
     """`with JobReport(bootstrap, "archive-flights", "archive", progress) as report:` a job with `report.heard`.
 
     A cluster that does not take its reports does not stop the job: it is said once, when the job does get on.
+    Raises BarnabasError where another process of this machine reports under the name: each would undo what the
+    other one says, and a stop would reach either.
     """
 
     def __init__(
@@ -109,10 +129,15 @@ class JobReport:
         self._topic = JobsTopic(bootstrap, security, timeout)
         self._told = 0.0
         self._not_taken: BarnabasError | None = None
+        self._other: BarnabasError | None = None
         self._said_so = False
 
     def __enter__(self) -> JobReport:
         self._attempt(self._topic.make)
+        self._attempt(self._look_for_another)
+        if self._other is not None:
+            self._topic.close()
+            raise self._other
         self._attempt(self._forget_stop)
         self._tell()
         return self
@@ -146,6 +171,22 @@ class JobReport:
         self.status = replace(self.status, told=now_ms())
         self._attempt(lambda: self._topic.send(self.status.name, json.dumps(asdict(self.status))))
 
+    def _look_for_another(self) -> None:
+        """See whether a job of this name runs; of one on another machine it cannot be known, and it is said."""
+        now, mine = now_ms(), self.status
+        one = next((job for job in _jobs_in(self._topic) if job.name == mine.name), None)
+        if one is None or one.process == mine.process or one.state_at(now) != "running":
+            return
+        said = f"the job {one.name} runs already, as {one.process}"
+        if one.process.rpartition(":")[0] == socket.gethostname():
+            self._other = BarnabasError(
+                said,
+                next_step=f"`barnabas pipeline stop {one.name} -b {self._topic.bootstrap}` stops it; "
+                "or give this one another name: --name NAME",
+            )
+        else:
+            self.progress.say(f"{said}: if that one lives, give one of them another name with --name")
+
     def _look(self) -> None:
         self.stopped = f"{_STOP}{self.status.name}" in self._topic.latest()
 
@@ -176,9 +217,9 @@ def read_jobs(bootstrap: str, *, security: SecurityOptions = None, timeout: floa
 def _jobs_in(topic: JobsTopic) -> list[JobStatus]:
     jobs = []
     for key, value in sorted(topic.latest().items()):
-        with contextlib.suppress(ValueError, TypeError):  # it is somebody else's
-            if not key.startswith(_STOP):
-                jobs.append(JobStatus(**json.loads(value)))
+        with contextlib.suppress(ValueError):  # it is somebody else's
+            if not key.startswith(_STOP) and (job := JobStatus.read(value)).name == key:
+                jobs.append(job)
     return jobs
 
 
