@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from tests.broker.consumer_walk import TOPICS, Walk
 from tests.broker.consumer_world import ConsumerWorld
 from tests.broker.test_groups import OffsetsPartition
@@ -18,6 +19,7 @@ from tests.broker.test_groups import OffsetsPartition
 from barnabas.broker.groups.consumer.assignors import ASSIGNORS
 from barnabas.broker.groups.consumer.group_spec import AssignableMember, GroupSpec
 from barnabas.broker.groups.consumer.member import Target
+from barnabas.broker.groups.consumer.records import target_assigned
 from barnabas.broker.groups.consumer.subscriptions import metadata_hash
 from barnabas.controller.image import PartitionState, Topic
 from barnabas.model import Uuid
@@ -61,6 +63,18 @@ def _member(said: dict[str, Any]) -> AssignableMember:
 
 def _target(said: dict[str, list[int]]) -> Target:
     return {Uuid.parse(topic): frozenset(partitions) for topic, partitions in said.items() if partitions}
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_topics_whose_ids_share_a_bucket_are_given_up_in_the_order_of_javas_table(same: bool) -> None:
+    """The one that a member got last is in front; records keep that order.  Different topics go by their ids."""
+    first, second = (Uuid.parse(text) for text in ("qEUmlagaQRKfMXAH49yE3Q", "h3ExQkFEQqu93Adwqb8FgA"))
+    partitions = {first: 1, second: 1}
+    alone = AssignableMember((first, second), 2, None, {})
+    target = ASSIGNORS["uniform"](GroupSpec({"a": alone}, same, {}, partitions))["a"]
+    assert list(target) == ([second, first] if same else [first, second])
+    written: Any = target_assigned("g", "a", target).value
+    assert [one.topic_id for one in written.topic_partitions] == list(target)
 
 
 def test_topics_hash_to_the_number_that_apache_kafka_writes() -> None:

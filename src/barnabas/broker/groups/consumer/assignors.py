@@ -72,9 +72,11 @@ def _assign_same_topics(spec: GroupSpec) -> Mapping[str, Target]:
     least, extra = divmod(sum(spec.partitions[topic] for topic in topics), len(order))
     assignment, wanting = _keep_within_quota(spec, order, set(topics), least, extra, free)
     for member_id, quota in wanting:
+        kept, new = assignment[member_id], dict[TopicId, set[int]]()
         for topic, index in free[:quota]:
-            assignment[member_id].setdefault(topic, set()).add(index)
+            (kept.get(topic) or new.setdefault(topic, set())).add(index)
         del free[:quota]
+        assignment[member_id] = {**dict(reversed(new.items())), **kept}  # Java puts a new key in front
     return frozen(assignment)
 
 

@@ -20,6 +20,7 @@ from barnabas.broker.groups.consumer.checks import (
 )
 from barnabas.broker.groups.consumer.group import ConsumerGroup, ResolvedPattern
 from barnabas.broker.groups.consumer.group_spec import AssignableMember, GroupSpec
+from barnabas.broker.groups.consumer.java_order import copied_capacity, in_java_order, string_hash
 from barnabas.broker.groups.consumer.member import LEFT_FOR_NOW, NOTHING, ConsumerMember, Owned, Target
 from barnabas.broker.groups.consumer.patterns import check_pattern
 from barnabas.broker.groups.consumer.reconciliation import Aim, Reported, reconcile
@@ -348,8 +349,9 @@ def _interval_over(group: ConsumerGroup, settings: ConsumerGroupSettings, now: N
 
 
 def _topic_ids(names: Collection[str], image: MetadataImage) -> tuple[TopicId, ...]:
-    """The ids of those topics that exist."""
-    topics = (image.topics_by_name.get(name) for name in sorted(names))
+    """Return the ids of those topics that exist, in the order of Kafka's set of their names."""
+    order = in_java_order(sorted(names), string_hash, copied_capacity(len(names)))
+    topics = map(image.topics_by_name.get, order)
     return tuple(topic.id for topic in topics if topic is not None)
 
 

@@ -42,6 +42,8 @@ class _Balance:
                 self.subscribers.setdefault(topic, []).append(place)
         self.owners = {topic: [UNOWNED] * spec.partitions[topic] for topic in self.subscribers}
         self.sizes = [0] * len(self.order)
+        self.held: list[dict[TopicId, int]] = [{} for _ in self.order]
+        """How many partitions of which topics each member owns; Java has the topics the other way round."""
 
     def _rank(self, topic: TopicId) -> tuple[float, int, int, int]:
         subscribers = len(self.subscribers[topic])
@@ -53,7 +55,7 @@ class _Balance:
         """Members keep what they have of topics that they still subscribe to."""
         for place, member_id in enumerate(self.order):
             member = self.spec.members[member_id]
-            for topic, partitions in member.target.items():
+            for topic, partitions in reversed(list(member.target.items())):
                 if topic in member.topics:
                     for partition in partitions:
                         if 0 <= partition < len(self.owners[topic]):
@@ -63,8 +65,12 @@ class _Balance:
         before = self.owners[topic][partition]
         if before != UNOWNED:
             self.sizes[before] -= 1
+            self.held[before][topic] -= 1
+            if not self.held[before][topic]:
+                del self.held[before][topic]
         self.owners[topic][partition] = place
         self.sizes[place] += 1
+        self.held[place][topic] = self.held[place].get(topic, 0) + 1
 
     def give_free(self) -> None:
         """What nobody owns goes to the subscribers that have least."""
@@ -114,11 +120,14 @@ class _Balance:
 
     def assignment(self) -> dict[str, dict[TopicId, set[int]]]:
         """By member and topic."""
-        result: dict[str, dict[TopicId, set[int]]] = {member_id: {} for member_id in self.order}
+        result: dict[str, dict[TopicId, set[int]]] = {
+            member_id: {topic: set() for topic in reversed(held)}
+            for member_id, held in zip(self.order, self.held, strict=True)
+        }
         for topic, owners in self.owners.items():
             for partition, owner in enumerate(owners):
                 if owner != UNOWNED:
-                    result[self.order[owner]].setdefault(topic, set()).add(partition)
+                    result[self.order[owner]][topic].add(partition)
         return result
 
     def __repr__(self) -> str:

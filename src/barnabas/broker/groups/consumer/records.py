@@ -111,7 +111,7 @@ def target_assigned(group_id: str, member_id: str, target: Target) -> Change:
         schema.ConsumerGroupTargetAssignmentMemberValue(
             topic_partitions=[
                 schema.TopicPartition(topic_id=topic, partitions=sorted(partitions))
-                for topic, partitions in sorted(target.items())
+                for topic, partitions in target.items()
             ]
         ),
     )
