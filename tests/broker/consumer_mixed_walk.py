@@ -1,6 +1,6 @@
 """A walk as in `consumer_walk`, through groups in which members of both protocols are (online migration).
 
-`consumer_mixed_walk_answers.json` holds what Apache Kafka 4.3.1 answered.  To record it again, with a fresh broker
+`consumer_mixed_walk_answers.json` holds what Apache Kafka 4.4.0 answered.  To record it again, with a fresh broker
 whose `group.consumer.assignment.interval.ms` is 0:
 
     python -m tests.broker.consumer_mixed_walk HOST:PORT > tests/broker/consumer_mixed_walk_answers.json

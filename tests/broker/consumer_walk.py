@@ -1,6 +1,6 @@
 """A walk of heartbeats, right and wrong, and of commits between them, whose answers a real Apache Kafka gave.
 
-`consumer_walk_answers.json` holds what Apache Kafka 4.3.1 answered.  To record it again, with a fresh broker of
+`consumer_walk_answers.json` holds what Apache Kafka 4.4.0 answered.  To record it again, with a fresh broker of
 Kafka's at HOST:PORT whose `group.consumer.assignment.interval.ms` is 0:
 
     python -m tests.broker.consumer_walk HOST:PORT > tests/broker/consumer_walk_answers.json

@@ -175,12 +175,52 @@ def test_nobody_takes_the_name_of_a_static_member_that_has_not_left(world: Consu
     assert world.beat("b", "flights", instance="north").error_code == ErrorCode.UNRELEASED_INSTANCE_ID
 
 
-def test_an_instance_id_that_a_member_gave_up_is_free_when_it_leaves(world: ConsumerWorld) -> None:
-    """Apache Kafka 4.3.1 answers UNKNOWN_MEMBER_ID to all who come with it."""
+@pytest.mark.parametrize("leaves", [True, False])
+def test_an_instance_id_that_a_member_gave_up_is_free(world: ConsumerWorld, leaves: bool) -> None:
+    """As at Apache Kafka 4.4; the releases before kept it for the member."""
     world.join("a", instance="north")
     world.join("a", instance="south")
-    world.beat("a", epoch=-1, instance="south")
-    assert world.join("b", instance="north") == ALL
+    if leaves:
+        world.beat("a", epoch=-1, instance="south")
+    answer = world.beat("b", "flights", instance="north")
+    assert (answer.error_code, list(world.group().members)) == (0, ["b"] if leaves else ["a", "b"])
+
+
+def test_a_group_whose_last_member_left_has_the_target_of_its_epoch(world: ConsumerWorld) -> None:
+    """As at Apache Kafka 4.4: there is nothing to compute."""
+    world.join("a")
+    world.beat("a", epoch=-1)
+    group = world.group()
+    assert not group.members and group.assignment_epoch == group.epoch
+
+
+def test_the_group_assigns_anew_when_most_members_name_another_assignor(world: ConsumerWorld) -> None:
+    """As at Apache Kafka 4.4: no member has to change what it subscribes to."""
+    world.join("a")
+    epoch = world.group().epoch
+    world.beat("a", server_assignor="uniform")
+    assert world.group().epoch == epoch, "that one it was by default"
+    world.beat("a", server_assignor="range")
+    assert world.group().epoch == epoch + 1
+
+
+def test_in_a_tie_the_group_assigns_by_the_assignor_of_the_member_that_asks(world: ConsumerWorld) -> None:
+    """As at Apache Kafka 4.4: `uniform` comes before `range`, but for a member that alone names `range`."""
+    world.join("a", server_assignor="range")
+    world.join("b", server_assignor="uniform")
+    epoch = world.group().epoch
+    world.beat("b")
+    assert world.group().epoch == epoch
+    world.beat("a")
+    assert world.group().epoch == epoch + 1
+
+
+def test_an_assignor_counts_no_more_once_its_member_has_left(world: ConsumerWorld) -> None:
+    world.join("a", server_assignor="range")
+    world.join("b")
+    assert world.group().assignors == {"range": 1}
+    world.beat("a", epoch=-1)
+    assert not world.group().assignors
 
 
 def test_a_group_may_have_a_session_and_an_interval_of_its_own(world: ConsumerWorld) -> None:

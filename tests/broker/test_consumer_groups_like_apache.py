@@ -1,4 +1,4 @@
-"""Consumer groups (KIP-848) answer, assign and hash as Apache Kafka 4.3.1 does.
+"""Consumer groups (KIP-848) answer, assign and hash as Apache Kafka 4.4.0 does.
 
 `consumer_assignments.json` holds what Kafka's own assignor classes gave for drawn groups: members that join and
 leave, static ones among them, topics that grow, the same subscription for all and different ones.
@@ -7,6 +7,7 @@ leave, static ones among them, topics that grow, the same subscription for all a
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ from barnabas.broker.groups.consumer.assignors import ASSIGNORS
 from barnabas.broker.groups.consumer.group_spec import AssignableMember, GroupSpec
 from barnabas.broker.groups.consumer.member import Target
 from barnabas.broker.groups.consumer.records import target_assigned
-from barnabas.broker.groups.consumer.subscriptions import metadata_hash
+from barnabas.broker.groups.consumer.subscriptions import metadata_hash, preferred_assignor
 from barnabas.controller.image import PartitionState, Topic
 from barnabas.model import Uuid
 from barnabas.wire.records import batches
@@ -75,6 +76,34 @@ def test_topics_whose_ids_share_a_bucket_are_given_up_in_the_order_of_javas_tabl
     assert list(target) == ([second, first] if same else [first, second])
     written: Any = target_assigned("g", "a", target).value
     assert [one.topic_id for one in written.topic_partitions] == list(target)
+
+
+@pytest.mark.parametrize(
+    ("votes", "before", "after", "preferred"),
+    [
+        ({}, None, None, "uniform"),
+        ({"range": 1}, None, None, "range"),
+        ({"range": 2, "uniform": 1}, None, None, "range"),
+        ({"range": 1, "sticky": 5}, None, None, "range"),
+        ({"range": 1, "uniform": 1}, None, None, "uniform"),
+        ({"range": 1}, None, "uniform", "uniform"),
+        ({"uniform": 1}, None, "range", "range"),
+        ({"range": 1, "uniform": 1}, "range", "range", "range"),
+        ({"range": 1, "uniform": 1}, "uniform", "uniform", "uniform"),
+        ({"range": 1, "uniform": 2}, "uniform", "range", "range"),
+        ({"range": 2, "uniform": 2}, "range", "range", "uniform"),
+        ({"range": 1}, "range", None, "uniform"),
+    ],
+)
+def test_of_assignors_with_as_many_votes_the_one_that_only_the_asking_member_names_is_preferred(
+    votes: Mapping[str, int], before: str | None, after: str | None, preferred: str
+) -> None:
+    assert preferred_assignor(votes, ["uniform", "range"], before, after) == preferred
+
+
+def test_the_order_of_the_setting_says_which_assignor_is_the_default_and_decides_no_tie() -> None:
+    assert preferred_assignor({}, ["range", "uniform"]) == "range"
+    assert preferred_assignor({"range": 1, "uniform": 1}, ["range", "uniform"]) == "uniform"
 
 
 def test_topics_hash_to_the_number_that_apache_kafka_writes() -> None:

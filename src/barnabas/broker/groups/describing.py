@@ -102,7 +102,7 @@ def described_consumer(
         group_state=group.state.value,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
-        assignor_name=preferred_assignor(group.members.values(), assignors),
+        assignor_name=preferred_assignor(group.assignors, assignors),
         members=[
             _described_member(member, group.target.get(member.id, {}), image)
             for member in group.members.values()

@@ -173,6 +173,7 @@ def advance(
     new_pattern, bump = _pattern_changes(group, before, after, changes)
     changed = new_pattern or after.topics != before.topics
     bump = bump or after.topics != before.topics
+    bump = bump or _prefers_another(group, before, after, settings.assignors)
     epoch, refreshed = group.epoch, None
     target_epoch, target = group.assignment_epoch, group.target_of(after)
     looks = bump or group.refresh_due(now.wall_ms)
@@ -183,7 +184,9 @@ def advance(
         if looks:
             epoch = refreshed = _epoch_of(group, subscriptions, bump, image, changes)
         if assigns and target_epoch < epoch:
-            assignor = preferred_assignor(group.members.values(), settings.assignors, before, after)
+            assignor = preferred_assignor(
+                group.assignors, settings.assignors, before.assignor, after.assignor
+            )
             if (
                 not looks
             ):  # then members count as alike, or not, as before this request (as with Apache Kafka)
@@ -292,6 +295,17 @@ def _pattern_changes(
     return True, new in group.patterns
 
 
+def _prefers_another(
+    group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, assignors: Sequence[str]
+) -> bool:
+    """Return whether a heartbeat changes which assignor the group prefers; JoinGroup never does."""
+    named = {before.assignor, after.assignor} - {None}
+    if not named or after.classic is not None:
+        return False
+    preferred = preferred_assignor(group.assignors, assignors, before.assignor, after.assignor)
+    return preferred != preferred_assignor(group.assignors, assignors)
+
+
 def _users(group: ConsumerGroup, regex: str) -> int:
     return group.pattern_users[regex]
 
@@ -394,6 +408,8 @@ def decide_fence(group: ConsumerGroup, gone: Sequence[ConsumerMember], image: Me
         changes.append(records.pattern_forgotten(group.id, regex))
     seen = metadata_hash(subscriptions.topics, image)
     changes.append(records.epoch_bumped(group.id, group.epoch + 1, seen))
+    if not rest:  # there is nobody to compute a target for, so it is there
+        changes.append(records.target_computed(group.id, group.epoch + 1, 0))
     return changes
 
 

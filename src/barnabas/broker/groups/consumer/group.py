@@ -43,6 +43,7 @@ class ConsumerGroup:
     __slots__ = (
         "assigned_ms",
         "assignment_epoch",
+        "assignors",
         "capacity",
         "epoch",
         "had_partition_metadata",
@@ -79,6 +80,8 @@ class ConsumerGroup:
         self.patterns: dict[str, ResolvedPattern] = {}
         self.pattern_users: Counter[str] = Counter()
         """How many members use each pattern, resolved or not."""
+        self.assignors: Counter[str] = Counter()
+        """How many members name each assignor."""
         self.had_partition_metadata = False
         """A release before 4.1 left a record that is to be removed (key type 4)."""
         self.refresh_ms = 0
@@ -157,6 +160,8 @@ class ConsumerGroup:
         self.members[member.id] = member
         if member.regex:
             self.pattern_users[member.regex] += 1
+        if member.assignor is not None:
+            self.assignors[member.assignor] += 1
         for owned in (member.assigned, member.revoking):
             for topic, partitions in owned.items():
                 epochs = self.partition_epochs.setdefault(topic, {})
@@ -171,15 +176,22 @@ class ConsumerGroup:
         if member is None:
             return
         self._release(member)
-        if member.instance_id is not None and self.static.get(member.instance_id) == member_id:
-            del self.static[member.instance_id]
 
     def _release(self, member: ConsumerMember) -> None:
-        """What a member owned is free, as far as nobody got it since, and it uses no pattern."""
+        """Free what a member owned and its instance id, as far as nobody got them since.
+
+        Its pattern and its assignor count for one member less.
+        """
+        if member.instance_id is not None and self.static.get(member.instance_id) == member.id:
+            del self.static[member.instance_id]
         if member.regex:
             self.pattern_users[member.regex] -= 1
             if not self.pattern_users[member.regex]:
                 del self.pattern_users[member.regex]
+        if member.assignor is not None:
+            self.assignors[member.assignor] -= 1
+            if not self.assignors[member.assignor]:
+                del self.assignors[member.assignor]
         for owned in (member.assigned, member.revoking):
             self._release_owned(owned, member.epoch)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from barnabas.broker.groups.consumer.group import ResolvedPattern
+from barnabas.broker.groups.consumer.java_order import in_timeline_order
 from barnabas.broker.groups.consumer.member import ConsumerMember
 from barnabas.controller.image import MetadataImage, Topic
 
@@ -15,6 +16,8 @@ __all__ = ["Subscriptions", "metadata_hash", "preferred_assignor", "subscribed_t
 
 HASH_FORMAT = 0
 """First byte of what a topic's hash is computed of."""
+_VOTES_CAPACITY = 4
+"""Slots of Kafka's table of the assignors that members name, which holds two at most."""
 
 
 class Subscriptions(NamedTuple):
@@ -65,27 +68,25 @@ def subscribed_topics(member: ConsumerMember, resolved: Mapping[str, ResolvedPat
 
 
 def preferred_assignor(
-    members: Iterable[ConsumerMember],
-    assignors: Sequence[str],
-    before: ConsumerMember | None = None,
-    after: ConsumerMember | None = None,
+    votes: Mapping[str, int], assignors: Sequence[str], before: str | None = None, after: str | None = None
 ) -> str:
-    """The assignor that most members name, of `assignors`; the first of these where nobody names one.
+    """Return the assignor that most members name, of `assignors`; the first of these where nobody names one.
 
-    `before` and `after`: a member that is another now.  Of two with as many votes it is the one that this member
-    is the first to name, else the earlier of `assignors`; that is how Apache Kafka's tables have it.
+    `votes`: how many members name each.  `before` and `after`: what one of them named, and names from now on.
+    A tie goes to the name that this member alone has, else to the first in the order of Kafka's table.  Apache
+    Kafka counts in a copy of that table, takes the member out and puts it in again, and takes the first of the
+    highest; Java puts a name that is new in a bucket at its front, and `uniform` and `range` share a bucket
+    (4.4.0: ConsumerGroup.computePreferredServerAssignor, java.util.HashMap.compute).
     """
-    votes = Counter(member.assignor for member in members if member.assignor is not None)
-    order = [name for name in assignors if votes[name]]
-    if before is not None and before.assignor is not None:
-        votes[before.assignor] -= 1
-        if not votes[before.assignor] and before.assignor in order:
-            order.remove(before.assignor)
-    if after is not None and after.assignor is not None and after.assignor in assignors:
-        votes[after.assignor] += 1
-        if after.assignor not in order:
-            order.insert(0, after.assignor)
-    return max(order, key=votes.__getitem__, default=assignors[0])
+    counted = {name: votes[name] for name in in_timeline_order(votes, _VOTES_CAPACITY) if name in assignors}
+    if before in counted:
+        counted[before] -= 1
+        if not counted[before]:
+            del counted[before]
+    if after is not None and after in assignors:
+        counted = {after: 0, **counted} if after not in counted else counted
+        counted[after] += 1
+    return max(counted, key=counted.__getitem__, default=assignors[0])
 
 
 def metadata_hash(topics: Iterable[str], image: MetadataImage) -> int:
