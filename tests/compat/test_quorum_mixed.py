@@ -24,9 +24,10 @@ from tests.server.quorum_processes import (
     eventually,
     free_ports,
 )
-from tools.peer import CONFIGS, has_shell
+from tools.peer import CONFIGS, KAFKA_VERSION, has_shell
 
 from barnabas.client.blocking import BlockingConnection
+from barnabas.controller.versions import LATEST
 from barnabas.errors import BarnabasError, ErrorCode
 from barnabas.wire.schemas.quorum import DescribeQuorumResponsePartitionData
 
@@ -200,6 +201,8 @@ def test_kafkas_command_line_cannot_tell_our_nodes_from_its_own(apache: Path, tm
             kafka_class(FEATURES, *at_broker, "describe"),
             barnabas("features", *at_broker, "describe"),
         )
+        if KAFKA_VERSION < "4.4":  # it has no name for our highest level
+            theirs = theirs.replace(f"UNKNOWN {LATEST}", "4.4-IV2")
         assert re.sub(r"Epoch: \d+", "", theirs) == re.sub(r"Epoch: \d+", "", ours)
         configs = ("--entity-type", "brokers", "--entity-default")
         alter = ("--alter", "--add-config", "log.retention.ms=86400000")

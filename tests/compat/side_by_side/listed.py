@@ -8,6 +8,7 @@ from typing import Any
 from tests.compat.side_by_side.lying import CLOSED
 from tests.compat.side_by_side.plan import sequence
 from tests.compat.side_by_side.walking import WAITS, Difference
+from tools.peer import KAFKA_VERSION
 
 __all__ = ["LISTED", "listed"]
 
@@ -44,6 +45,19 @@ def a_subscription_that_nobody_can_read(found: Difference) -> bool:
     said = [step.how.get("topics") for step in sequence(found.seed).steps[: found.number + 1]]
     fails = found.theirs == WAITS or _code(found.theirs) == "UNKNOWN_SERVER_ERROR"
     return "garbage" in said and found.step.api in ("join", "leave", "sync") and fails
+
+
+@on_purpose
+def a_group_as_kafka_4_3_has_it(found: Difference) -> bool:
+    """Epochs and names go on as in 4.4 after an assignor was named, a member left, an instance id changed."""
+    if KAFKA_VERSION >= "4.4" or found.family not in ("consumer groups", "mixed groups"):
+        return False
+    steps = sequence(found.seed).steps[: found.number + 1]
+    said = [step.how for step in steps if step.api == "heartbeat"]
+    instances = {(how["member"], how.get("instance")) for how in said}
+    left = any(step.api == "leave" for step in steps) or any(how["epoch"] == "-1" for how in said)
+    changed = len(instances) > len({member for member, _ in instances})
+    return left or changed or any(how.get("assignor") for how in said)
 
 
 @on_purpose
