@@ -83,3 +83,24 @@ def test_an_offset_log_of_another_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "offsets" / "0").write_text("v2\n{}\n{}")
     with pytest.raises(BarnabasError, match="can read"):
         read_checkpoint(directory)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"v1", b"\xff\xfe", b"v1\n{}\n5", b'v1\n{}\n{"logOffset":0}', b'v1\n{}\n{"t":{"0":']
+)
+def test_a_damaged_checkpoint_or_one_of_another_source_is_told_with_its_file(
+    tmp_path: Path, content: bytes
+) -> None:
+    directory = checkpoint(tmp_path, batches=1, done=1)
+    (tmp_path / "offsets" / "0").write_bytes(content)
+    with pytest.raises(BarnabasError, match=r"offsets/0 of the checkpoint cannot be read") as caught:
+        read_checkpoint(directory)
+    assert "checkpointLocation" in (caught.value.next_step or "")
+
+
+def test_a_file_in_place_of_a_log_of_the_checkpoint_is_told(tmp_path: Path) -> None:
+    directory = checkpoint(tmp_path, batches=1, done=0)
+    (tmp_path / "commits").rmdir()
+    (tmp_path / "commits").touch()
+    with pytest.raises(BarnabasError, match="commits of the checkpoint cannot be read"):
+        read_checkpoint(directory)

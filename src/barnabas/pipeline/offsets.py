@@ -115,6 +115,8 @@ def _newest(directory: str, log: str) -> int:
         names = os.listdir(os.path.join(directory, log))
     except FileNotFoundError:
         return -1
+    except OSError as error:
+        raise _unreadable(os.path.join(directory, log), error) from error
     return max((int(name) for name in names if name.isdecimal()), default=-1)
 
 
@@ -123,13 +125,21 @@ def _batch_positions(directory: str, batch: int) -> tuple[Positions | None, ...]
     try:
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()
-    except OSError as error:
-        raise BarnabasError(f"batch {batch} of the checkpoint has no offsets: {error}") from error
-    if len(lines) < 2 or lines[0] != _LOG_VERSION:
-        raise BarnabasError(
-            f"{path} is not an offset log that this version can read: it begins with {lines[:1]}"
-        )
-    return tuple(None if line == "-" else Positions.read(line) for line in lines[2:])
+        if len(lines) < 2 or lines[0] != _LOG_VERSION:
+            raise ValueError(
+                f"it is not an offset log that this release can read: it begins with {lines[:1]}"
+            )
+        return tuple(None if line == "-" else Positions.read(line) for line in lines[2:])
+    except (OSError, ValueError, ConfigError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: str, error: Exception) -> BarnabasError:
+    return BarnabasError(
+        f"{path} of the checkpoint cannot be read: {error}",
+        next_step='give the checkpointLocation of a query that reads format("barnabas"), or bring the file back '
+        "from a copy",
+    )
 
 
 class Lag(NamedTuple):
