@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import os
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from tests.server.quorum_processes import eventually
 
-from barnabas.cli.brokers import moving
+from barnabas.cli.brokers import moving, unregister
 from barnabas.cli.brokers.moving import ended_text
 from barnabas.cli.brokers.placement import Placement, byte_rate, duration_text, size_text
 from barnabas.client.admin.admin import Admin
@@ -163,13 +164,49 @@ def test_a_broker_that_replicas_name_is_not_forgotten_without_a_word(type_: Oper
     type_.kafka.stop(2)
     for words in ("brokers unregister 2", "cluster unregister --id 2"):
         assert type_(words) == 1
-        assert "9 partitions name broker 2 as a replica (orders-" in type_.err
+        assert "9 partitions have (orders-" in type_.err and "a replica on broker 2" in type_.err
         assert "--force" in type_.err
     assert type_("brokers unregister 2 --force --dry-run") == 0
     assert type_("cluster unregister --id 2 --force") == 0
     assert "9 partitions still name it" in type_.out
     assert type_("brokers list") == 0 and " gone " in type_.out
     type_.kafka.start(2)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "isr", "refused"),
+    [
+        ((1,), (), "no copy in sync but that of broker 1"),
+        ((1, 2), (1,), "no copy in sync but that of broker 1"),
+        ((1, 2), (2,), "a replica on broker 1"),
+        ((2, 3), (2,), None),
+    ],
+)
+def test_the_last_copy_is_not_given_up_without_a_word_though_a_move_takes_it_elsewhere(
+    replicas: tuple[int, ...],
+    isr: tuple[int, ...],
+    refused: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`placed` has the replicas that a move ends with: the broker that is copied from is not among them."""
+    brokers = {number: Broker(number, "h", number, None) for number in (1, 2, 3)}
+    moved = Placement(brokers, [1], {TopicPartition("t", 0): [2, 3]}, {})
+    monkeypatch.setattr(unregister.Placement, "of", lambda _: moved)
+    part = SimpleNamespace(partition=0, replicas=replicas, isr=isr)
+    topics = [SimpleNamespace(name="t", partitions={0: part})]
+    admin: Any = SimpleNamespace(
+        topics=lambda **_: topics, quorum=lambda: SimpleNamespace(voters=[]), cluster=None
+    )
+    args = argparse.Namespace(id=1, force=False, dry_run=True, json=False)
+    if refused is None:
+        assert unregister.unregister(admin, args, "d") == 0
+        return
+    with pytest.raises(KafkaError, match=refused):
+        unregister.unregister(admin, args, "d")
+    args.force = True
+    assert unregister.unregister(admin, args, "d") == 0
+    assert ("no other copy in sync" in capsys.readouterr().out) == (not set(isr) - {1})
 
 
 def test_a_controller_is_forgotten_once_it_votes_no_more(type_: Operator) -> None:
