@@ -68,6 +68,10 @@ class Cluster:
             self.register(broker, rack=(racks or {}).get(broker))
             self.beat(broker)
 
+    def new_controller(self) -> None:
+        """Another controller becomes active, which has heard from nobody."""
+        self.controller = Controller(self.controller.config, Chance(), Replay(self.image), self.now)
+
     @property
     def now(self) -> Now:
         return Now(self.time, int(self.time * 1000))

@@ -170,6 +170,18 @@ def test_a_broker_that_leaves_hands_its_partitions_over_and_may_stop_when_the_ot
     assert cluster.image.brokers[1].fenced
 
 
+def test_a_broker_that_leaves_waits_for_the_others_though_the_controller_changes_meanwhile() -> None:
+    cluster = Cluster(1, 2)
+    cluster.assign([1, 2])
+    behind = cluster.offset - 1
+    assert not cluster.beat(1, want_shut_down=True).should_shut_down
+    cluster.new_controller()
+    cluster.beat(2, current_metadata_offset=behind)
+    assert not cluster.beat(1, want_shut_down=True).should_shut_down, "2 does not know yet that it leads"
+    cluster.beat(2)
+    assert cluster.beat(1, want_shut_down=True).should_shut_down
+
+
 def test_a_broker_that_leads_nothing_may_stop_at_once() -> None:
     cluster = Cluster(1)
     answer = cluster.beat(1, want_shut_down=True)
@@ -256,6 +268,27 @@ def test_a_last_leader_waits_half_a_minute_for_replicas_that_are_away() -> None:
         cluster.beat(2, leaderless=leaderless(cluster, 3, 80))
     cluster.beat(1, leaderless=leaderless(cluster, 3, 90))
     assert cluster.state().leader == 1
+
+
+def test_replicas_that_may_lack_records_get_a_leader_though_all_their_disks_are_full() -> None:
+    """A disk that fills up ends brokers uncleanly, and it is still full when they are back."""
+    cluster = Cluster(1, 2, 3)
+    lost_last_leader(cluster, 2, 3)
+    for broker, end in ((2, 100), (1, 90), (3, 95)):
+        full = [directory(broker)]
+        cluster.beat(broker, leaderless=leaderless(cluster, 3, end), unfit_log_dirs=full)
+    assert cluster.state().leader == 2
+
+
+def test_a_new_controller_hears_the_last_leader_before_it_elects_it() -> None:
+    cluster = Cluster(1, 2, 3)
+    lost_last_leader(cluster, 2, 3)
+    cluster.beat(1, leaderless=leaderless(cluster, 3, 90))
+    cluster.new_controller()
+    for broker, end in ((2, 100), (1, 90), (3, 95)):
+        assert cluster.state().leader == NO_NODE
+        cluster.beat(broker, leaderless=leaderless(cluster, 3, end))
+    assert cluster.state().leader == 2
 
 
 def test_a_last_leader_that_says_nothing_of_its_logs_leads_at_once() -> None:

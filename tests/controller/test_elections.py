@@ -256,6 +256,31 @@ def test_a_full_disk_keeps_what_nobody_else_could_lead_better() -> None:
     assert [cluster.state(index=index).leader for index in (0, 1)] == [1, 1]
 
 
+def test_two_slow_disks_do_not_hand_leaderships_to_and_fro_when_the_controller_changes() -> None:
+    """A new controller knows of no disk that is unfit before it has heard from its broker."""
+    cluster = Cluster(1, 2)
+    cluster.assign([1, 2], [2, 1])
+    for broker in (1, 2, 1, 2):
+        cluster.beat(broker, unfit_log_dirs=[directory(broker)])
+    before = [cluster.state(index=index).leader for index in (0, 1)]
+    assert before == [2, 2], "1 spoke first, when 2 was not known to be slow"
+    cluster.new_controller()
+    for broker in (2, 1, 2, 1):
+        cluster.beat(broker, unfit_log_dirs=[directory(broker)])
+        assert [cluster.state(index=index).leader for index in (0, 1)] == before
+
+
+def test_a_slow_disk_waits_for_the_first_report_of_who_could_lead_instead() -> None:
+    cluster = Cluster(1, 2, 3)
+    cluster.assign([1, 2, 3])
+    cluster.new_controller()
+    cluster.beat(1, unfit_log_dirs=[directory(1)])
+    assert cluster.state().leader == 1
+    cluster.beat(3)
+    cluster.beat(1, unfit_log_dirs=[directory(1)])
+    assert cluster.state().leader == 3
+
+
 def test_only_what_lies_on_the_full_disk_is_given_away() -> None:
     cluster = Cluster(1, 2)
     cluster.assign([1, 2])

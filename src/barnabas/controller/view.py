@@ -120,6 +120,7 @@ class View(NamedTuple):
             directory=self.default_directory,
             log_end=partial(self._log_end, topic.id),
             waits=self._waits,
+            heard=self._heard,
         )
 
     def _log_end(self, topic: TopicId, broker: NodeId, state: PartitionState) -> LogEnd | None:
@@ -133,6 +134,10 @@ class View(NamedTuple):
     def _fit(self, broker: NodeId, state: PartitionState) -> bool:
         contact = self.contacts.get(broker)
         return contact is None or not contact.unfit or not lies_in(state, broker, contact.unfit)
+
+    def _heard(self, broker: NodeId) -> bool:
+        contact = self.contacts.get(broker)
+        return contact is not None and not contact.presumed
 
     def default_directory(self, broker: NodeId) -> DirectoryId:
         """The only directory of a broker that has one; with several the broker chooses and tells us."""

@@ -259,6 +259,10 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Deciding:
             records += yield from _unfence(view, broker, request.offline_log_dirs)
             fenced = False
     elif broker.in_controlled_shutdown and not request.want_fence:
+        if (
+            contact.shutdown_offset is None
+        ):  # (another controller began it: others may not have seen that yet)
+            contact = contact._replace(shutdown_offset=view.next_offset - 1)
         if not _leads(view.image, broker.id) and _all_have_seen(view, contact.shutdown_offset):
             records += yield from fence(view, broker)
             fenced, stop = True, True
@@ -268,11 +272,12 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Deciding:
     elif request.want_shut_down:
         records += yield from _leave(view, broker)
         contact = contact._replace(shutdown_offset=view.next_offset + len(records) - 1)
-    elif contact.unfit:
-        records += yield from give_away(view.image, broker.id, contact.unfit, view.rules)
-        given_away = view.next_offset + len(records) - 1 if records else NO_OFFSET
-    elif contact.log_ends:
-        records += yield from elect_reported(view.image, contact.log_ends, view.rules)
+    else:
+        if contact.unfit:
+            records += yield from give_away(view.image, broker.id, contact.unfit, view.rules)
+            given_away = view.next_offset + len(records) - 1 if records else NO_OFFSET
+        if contact.log_ends:
+            records += yield from elect_reported(view.image, contact.log_ends, view.rules)
     if not stop and (request.offline_log_dirs or request.cordoned_log_dirs is not None):
         records += yield from directories_reported(
             view, broker, request.offline_log_dirs, request.cordoned_log_dirs

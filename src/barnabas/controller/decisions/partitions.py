@@ -86,6 +86,10 @@ def _at_once(broker: NodeId) -> bool:
     return False
 
 
+def _heard(broker: NodeId) -> bool:
+    return True
+
+
 def _unassigned(broker: NodeId) -> DirectoryId:
     return DIRECTORY_UNASSIGNED
 
@@ -96,6 +100,7 @@ class ElectionRules(NamedTuple):
     `acceptable(broker, partition)`: whether that broker could lead now, and `fit`: whether its disk is neither
     full nor slow.  `min_isr` is the topic's min.insync.replicas.  `log_end(broker, partition)` is where its log
     ends, None where it did not say; `waits(broker)`: whether this last known leader waits for what others say.
+    `heard(broker)`: whether it has reported to this controller, which knows nothing of its disks and logs before.
     `level` is that of metadata.version; `directory(broker)` where a new replica lies.
     """
 
@@ -108,6 +113,7 @@ class ElectionRules(NamedTuple):
     fit: Callable[[NodeId, PartitionState], bool] = _fit
     log_end: Callable[[NodeId, PartitionState], LogEnd | None] = _unreported
     waits: Callable[[NodeId], bool] = _at_once
+    heard: Callable[[NodeId], bool] = _heard
 
 
 def acceptable_leader(image: MetadataImage) -> Callable[[NodeId, PartitionState], bool]:
@@ -274,7 +280,7 @@ def _longest(state: PartitionState, replicas: tuple[NodeId, ...], rules: Electio
     The last known leader may have lost records (its stop was unclean), and others may still have them.
     """
     last = state.last_known_elr[0]
-    if last not in replicas or not rules.acceptable(last, state):
+    if last not in replicas or not rules.acceptable(last, state) or not rules.heard(last):
         return NO_NODE
     if rules.log_end(last, state) is None:
         return last
@@ -373,11 +379,19 @@ def give_away(
 ) -> Generator[None, None, list[PartitionChangeRecord]]:
     """Return the records by which others lead what this broker leads in `directories`, where a fit one is in sync.
 
+    Nobody takes a leadership who was not heard yet: a new controller does not know whose disks are unfit, and two
+    such brokers would hand everything to and fro with each controller.
+
     The broker leaves the ISR too if enough others are in it, so that nobody waits for its disk meanwhile; it
     returns as every replica that keeps up does.
     """
     changes: list[PartitionChangeRecord] = []
-    rules = cache(lambda topic_id: without(rules_for(image.topics[topic_id]), broker))
+
+    def rules_of(topic: Topic) -> ElectionRules:
+        usual = without(rules_for(topic), broker)
+        return usual._replace(fit=lambda other, at: usual.heard(other) and usual.fit(other, at))
+
+    rules = cache(lambda topic_id: rules_of(image.topics[topic_id]))
 
     def concerned(topic: Topic, state: PartitionState) -> bool:
         return state.leader == broker and lies_in(state, broker, directories)

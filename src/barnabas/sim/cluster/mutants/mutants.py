@@ -310,6 +310,15 @@ _LEADING: tuple[Mutant, ...] = (
         "::test_a_bit_in_the_newest_segment_of_one_replica_costs_nothing_when_all_are_killed",
     ),
     mutant(
+        "a new controller believes the last known leader",
+        "a replica that may lack records leads before it told a new controller what it has",
+        "controller.decisions.partitions _longest",
+        " or not rules.heard(last)",
+        "",
+        guard="tests/controller/test_brokers.py"
+        "::test_a_new_controller_hears_the_last_leader_before_it_elects_it",
+    ),
+    mutant(
         "the last known leader does not wait",
         "a replica that may lack records leads before others could say what they have",
         "controller.decisions.partitions _longest",
