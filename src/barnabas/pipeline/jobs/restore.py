@@ -8,9 +8,10 @@ are others afterwards.  Copy this file and change it.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.client.admin.admin import Admin
@@ -68,15 +69,10 @@ def restore(
             check_targets(work, admin)
             grown_index(index, files)
         else:
-            try:
+            with _written(work):
                 os.makedirs(work, exist_ok=True)
                 write_targets(work, prepare(admin, place.topics(), names, files, progress.say))
                 write_index(index, files)
-            except OSError as error:
-                raise ConfigError(
-                    f"{work}, which says how far the restore is, cannot be written: {error.strerror or error}",
-                    next_step="name a directory that you may write to: --checkpoint DIR",
-                ) from error
     goal = {file.where: file.last + 1 for file in read_index(index)}
     spark.dataSource.register(ArchiveSource)
 
@@ -104,3 +100,15 @@ def restore(
     with held_for("a restore", work):
         run_to_end(start, progress, goal=goal, again=_AGAIN, heard=heard)
     return names
+
+
+@contextlib.contextmanager
+def _written(work: str) -> Iterator[None]:
+    """Say what helps where the restore's own directory cannot be written: the archive may be for reading only."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"{work}, which says how far the restore is, cannot be written: {error.strerror or error}",
+            next_step="name a directory that you may write to: --checkpoint DIR",
+        ) from error
