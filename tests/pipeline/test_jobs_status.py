@@ -173,6 +173,14 @@ def test_a_topic_or_an_address_that_is_not_there_is_told_before_spark_takes_its_
     assert "--bootstrap-server" not in said, "no job has that flag"
 
 
+@pytest.mark.parametrize("time", ["10", "soon", "-5 seconds", "10 secnds", "0.5 seconds", "1 month"])
+def test_a_time_between_micro_batches_is_read_before_spark_starts(
+    time: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pipeline", "run", "archive", "127.0.0.1:1/t", "/nowhere", f"--follow={time}"]) == 2
+    assert "'10 seconds'" in capsys.readouterr().err
+
+
 def test_what_jobs_say_is_read_on_and_not_from_the_start_each_time() -> None:
     with Cluster() as node, JobsTopic(node.bootstrap) as mine, JobsTopic(node.bootstrap) as other:
         assert mine.latest() == {}

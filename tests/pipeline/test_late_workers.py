@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.errors import ConfigError
 from barnabas.pipeline.jobs.flights_query import Reached
 from barnabas.pipeline.late_workers import LATE, LateWorkers
 
@@ -74,6 +75,16 @@ def test_a_query_that_failed_for_another_reason_is_not_started_again() -> None:
     started = [Query(RuntimeError("data loss"))]
     failure = LateWorkers(print).follow(started.pop, lambda query: False, pause=0)
     assert str(failure) == "data loss"
+
+
+def test_a_query_that_spark_does_not_start_has_failed_and_what_is_ours_to_say_is_raised() -> None:
+    def start(error: Exception) -> Any:
+        raise error
+
+    refused = ValueError("Error parsing 'soon' to interval")
+    assert LateWorkers(print).follow(lambda: start(refused), lambda query: False, pause=0) is refused
+    with pytest.raises(ConfigError, match="ours"):
+        LateWorkers(print).follow(lambda: start(ConfigError("ours")), lambda query: False, pause=0)
 
 
 def test_a_query_that_has_read_all_goes_on_until_the_last_days_are_written() -> None:

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from barnabas.errors import BarnabasError
+
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -67,10 +69,16 @@ class LateWorkers:
         """Start a query, and look at it every `pause` seconds until it ends, or `look` says that it shall.
 
         A query that failed because a worker was late starts again and goes on from its checkpoint.  It is looked
-        at once more when it has ended.  Returns what it failed with; it is stopped in any case.
+        at once more when it has ended.  Returns what it failed with, also where it did not start; it is stopped in
+        any case.  Raises BarnabasError where `start` does.
         """
         while True:
-            query = self.retry(start)
+            try:
+                query = self.retry(start)
+            except BarnabasError:
+                raise
+            except Exception as error:  # Spark refuses a setting, or cannot read its checkpoint
+                return error
             try:
                 while query.isActive:
                     time.sleep(pause)

@@ -18,7 +18,7 @@ from barnabas.cli.pipeline.running import (
     source_options,
     spark_of,
 )
-from barnabas.cli.typed.numbers import whole
+from barnabas.cli.typed.numbers import interval, whole
 from barnabas.errors import BarnabasError, ConfigError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def add_job_arguments(verbs: Any) -> None:
     job = jobs.add_parser("archive", help="write topics to Parquet files; again: what is new since")
     job.add_argument("topics", metavar="HOST:PORT/TOPIC[,TOPIC]", help="the cluster and its topics")
     job.add_argument("directory", help="the archive, new or one of the same topics")
-    job.add_argument("--follow", metavar="TIME", help='go on for ever, so often: "10 seconds"')
+    job.add_argument("--follow", type=interval, metavar="TIME", help='go on for ever, so often: "10 seconds"')
     job.add_argument(
         "--format",
         choices=("parquet", "delta"),
@@ -69,7 +69,7 @@ def add_job_arguments(verbs: Any) -> None:
     job.add_argument("bootstrap", metavar="HOST:PORT", help="the cluster that gets the copies")
     job.add_argument("directory", help="how far the mirror is, new or that of an earlier run")
     job.add_argument("--groups", metavar="GROUP[,GROUP]", help="translate what these groups have committed")
-    job.add_argument("--follow", metavar="TIME", help='go on for ever, so often: "10 seconds"')
+    job.add_argument("--follow", type=interval, metavar="TIME", help='go on for ever, so often: "10 seconds"')
     job.add_argument("--source-config", metavar="FILE", help="as --command-config, for the cluster to read")
     add_accept_loss(job)
     add_rename(job)
@@ -82,7 +82,7 @@ def add_job_arguments(verbs: Any) -> None:
         "--send", action="store_true", help="fill the topic with the data set of `make demo` first"
     )
     job.add_argument("--minutes", type=whole(0), default=15, help="after which a flight is late (15)")
-    job.add_argument("--follow", metavar="TIME", help='go on for ever, so often: "10 seconds"')
+    job.add_argument("--follow", type=interval, metavar="TIME", help='go on for ever, so often: "10 seconds"')
     add_common(job)
     found = verbs.add_parser("list", help="the jobs that reported to a cluster")
     add_cluster_flags(found)

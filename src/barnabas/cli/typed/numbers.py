@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from collections.abc import Callable
 
 from barnabas.model import NodeId
@@ -14,6 +15,7 @@ __all__ = [
     "INT64",
     "at_least",
     "count",
+    "interval",
     "node_id",
     "node_ids",
     "partition",
@@ -26,6 +28,7 @@ INT16, INT32, INT64 = (1 << 15) - 1, (1 << 31) - 1, (1 << 63) - 1
 _LONGEST_S = INT32 // 1000
 """Requests carry timeouts as milliseconds in 32 bits: 24 days."""
 _SHOWN = 40
+_INTERVAL = re.compile(r"(?:\d{1,6} (?:millisecond|second|minute|hour|day|week)s?(?: |$))+", re.ASCII)
 
 
 def whole(least: int, most: int = INT32) -> Callable[[str], int]:
@@ -62,6 +65,13 @@ def at_least(least: float, most: float = _LONGEST_S, unit: str = "seconds") -> C
 
 
 seconds = at_least(0.001)
+
+
+def interval(text: str) -> str:
+    """`interval("10 seconds")` -> "10 seconds", a reader for argparse: a time as Spark reads it."""
+    if _INTERVAL.fullmatch(text) is None:
+        raise _refused(text, "give a time with its unit, as '10 seconds' or '1 minute 30 seconds'")
+    return text
 
 
 def node_ids(text: str) -> list[NodeId]:
