@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,10 +26,12 @@ from barnabas.pipeline.archives.index import (
     write_index,
 )
 from barnabas.pipeline.archives.source import ArchiveReader, admit_files
+from barnabas.pipeline.jobs import restore
 from barnabas.pipeline.jobs.audit import Side, compare
 from barnabas.pipeline.jobs.checksums import Run, join_runs, run_of_row, runs_of
 from barnabas.pipeline.jobs.held_directory import held_for
-from barnabas.pipeline.jobs.progress import plain_failure
+from barnabas.pipeline.jobs.late_flights import late_flights
+from barnabas.pipeline.jobs.progress import Progress, plain_failure
 from barnabas.pipeline.jobs.restored_topics import Times, changes_needed
 
 pa = pytest.importorskip("pyarrow")
@@ -184,6 +190,45 @@ def test_a_directory_with_something_else_is_neither_written_nor_read(tmp_path: P
     (tmp_path / "archive.json").write_text("{}")
     with pytest.raises(DamagedArchiveError):
         ArchiveDirectory(str(tmp_path)).topics()
+
+
+def restored(archive: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin to restore an archive of one topic without records; no cluster is asked."""
+
+    @contextlib.contextmanager
+    def admin(*_: object, **__: object) -> Iterator[Any]:
+        yield SimpleNamespace(cluster=SimpleNamespace(cluster_id=lambda: "there"))
+
+    ArchiveDirectory(str(archive)).claim("here", [ArchivedTopic("t", "id", 1)])
+    monkeypatch.setattr(restore, "Admin", admin)
+    monkeypatch.setattr(restore, "prepare", lambda *_: {})
+    nobody: Any = None
+    restore.restore(nobody, str(archive), "127.0.0.1:1", Progress("r"), checkpoint=str(checkpoint))
+
+
+@pytest.mark.parametrize("job", ["restore", "flights"])
+def test_a_job_does_not_take_the_directory_of_another_one(
+    job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would go on from the other query's checkpoint, and leave out what that one has written."""
+    other = tmp_path / "mirror"
+    (other / "checkpoint").mkdir(parents=True)
+    (other / "mirror.json").write_text("{}")
+    with pytest.raises(ConfigError, match="mirror holds something else"):
+        if job == "restore":
+            restored(tmp_path / "archive", other, monkeypatch)
+        else:
+            nobody: Any = None
+            late_flights(nobody, "127.0.0.1:1", "t", "late", str(other), Progress("f"))
+
+
+def test_a_restore_whose_directory_cannot_be_written_names_the_flag_for_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="says how far the restore is, cannot be written") as caught:
+        restored(tmp_path / "archive", tmp_path / "file" / "below", monkeypatch)
+    assert "--checkpoint DIR" in (caught.value.next_step or "")
 
 
 def list_files(records: Path, name: str, *paths: str) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from barnabas.pipeline.archives.file_log import (
 )
 from barnabas.pipeline.archives.index import write_whole
 
-__all__ = ["ArchiveDirectory", "ArchivedTopic", "NoArchiveError"]
+__all__ = ["ArchiveDirectory", "ArchivedTopic", "NoArchiveError", "check_nothing_else"]
 
 _FORMAT = 1
 _WRITTEN = re.compile(r"part-.*\.parquet|\.part-.*\.parquet\.crc")
@@ -148,10 +148,8 @@ class ArchiveDirectory:
         before: dict[str, Any] = {}
         if os.path.exists(self._manifest):
             before = self._check(cluster, wanted)
-        elif os.path.isdir(self.path) and os.listdir(self.path):
-            raise ConfigError(
-                f"{self.path} holds something else", next_step="name an empty directory, or a new one"
-            )
+        else:
+            check_nothing_else(self.path)
         content = {
             "format": _FORMAT,
             "cluster": cluster,
@@ -189,6 +187,12 @@ class ArchiveDirectory:
                     next_step="name another directory",
                 )
         return dict(found["topics"])
+
+
+def check_nothing_else(path: str, own: Collection[str] = ()) -> None:
+    """Raise ConfigError where a job's directory has anything but its `own` names: it may be another job's."""
+    if os.path.isdir(path) and set(os.listdir(path)) - set(own):
+        raise ConfigError(f"{path} holds something else", next_step="name an empty directory, or a new one")
 
 
 def _written_files(records: str) -> list[str]:

@@ -18,6 +18,7 @@ from barnabas.client.offsets import list_offsets
 from barnabas.client.producer import Producer
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model import TopicPartition
+from barnabas.pipeline.archives.directory import check_nothing_else
 from barnabas.pipeline.jobs.flights import ROWS, events, find_data
 from barnabas.pipeline.jobs.flights_query import EVENT
 from barnabas.pipeline.jobs.job_options import security_in
@@ -56,6 +57,7 @@ def late_flights(
 
     if os.path.exists(directory) and not os.path.isdir(directory):
         raise ConfigError(f"{directory} is a file: a checkpoint is a directory", next_step="name a new one")
+    check_nothing_else(directory, ["checkpoint"])
     with Admin(bootstrap, client_id="barnabas-flights", security=security_in(options)) as admin:
         _make(admin, late, len(admin.describe_topic(topic).partitions))
         ends = list_offsets(admin.cluster, topic, isolation="read_committed")

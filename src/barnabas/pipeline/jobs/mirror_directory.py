@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from barnabas.errors import BarnabasError, ConfigError
+from barnabas.pipeline.archives.directory import check_nothing_else
 from barnabas.pipeline.archives.index import write_whole
 
 __all__ = ["MirrorDirectory", "Mirrored"]
@@ -59,10 +60,7 @@ class MirrorDirectory:
             raise ConfigError(
                 f"{self.path} is a file: a mirror needs a directory", next_step="name a new one"
             )
-        if os.path.isdir(self.path) and os.listdir(self.path):
-            raise ConfigError(
-                f"{self.path} holds something else", next_step="name an empty directory, or a new one"
-            )
+        check_nothing_else(self.path)
         self._said = wanted | {"made": {}}
         return {}
 

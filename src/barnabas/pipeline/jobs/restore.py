@@ -16,13 +16,19 @@ from typing import TYPE_CHECKING
 
 from barnabas.client.admin.admin import Admin
 from barnabas.errors import ConfigError
-from barnabas.pipeline.archives.directory import ArchiveDirectory
+from barnabas.pipeline.archives.directory import ArchiveDirectory, check_nothing_else
 from barnabas.pipeline.archives.index import grown_index, index_of, read_index, write_index
 from barnabas.pipeline.archives.source import ArchiveSource
 from barnabas.pipeline.jobs.held_directory import held_for
 from barnabas.pipeline.jobs.job_options import security_in
 from barnabas.pipeline.jobs.progress import Progress, run_to_end
-from barnabas.pipeline.jobs.restored_topics import CHECKPOINT, check_targets, prepare, write_targets
+from barnabas.pipeline.jobs.restored_topics import (
+    BEGINS_WITH,
+    CHECKPOINT,
+    check_targets,
+    prepare,
+    write_targets,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,6 +75,7 @@ def restore(
             check_targets(work, admin)
             grown_index(index, files)
         else:
+            check_nothing_else(work, BEGINS_WITH)
             with _written(work):
                 os.makedirs(work, exist_ok=True)
                 write_targets(work, prepare(admin, place.topics(), names, files, progress.say))

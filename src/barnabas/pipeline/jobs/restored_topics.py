@@ -21,6 +21,7 @@ from barnabas.pipeline.archives.file_log import newest_batch
 from barnabas.pipeline.archives.index import ArchivedFile, write_whole
 
 __all__ = [
+    "BEGINS_WITH",
     "CHECKPOINT",
     "Change",
     "Times",
@@ -36,6 +37,8 @@ __all__ = [
 CHECKPOINT = "checkpoint"
 """Of the query of a restore, in its directory."""
 _TARGETS = "targets.json"
+BEGINS_WITH = (_TARGETS, f"{_TARGETS}.new", "index.json.new")
+"""What a restore may have left in its directory that was cut off before its index was whole."""
 _FOR_EVER = {"retention.ms": "-1"}
 _ANY_AGE_MS = str((1 << 63) - 1)
 _NOT_KEPT = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
