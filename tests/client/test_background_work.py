@@ -18,6 +18,7 @@ from tests.client.fake_broker import FakeBroker
 from barnabas import Admin, Consumer, Producer
 from barnabas.aio import Producer as AsyncProducer
 from barnabas.client.aio.connection import AsyncConnection
+from barnabas.client.aio.membership import AsyncMembership
 from barnabas.client.connection import RequestTimedOut
 from barnabas.client.consumer_member import ConsumerGroupMember, Subscription
 from barnabas.client.group_member import ClassicMember, GroupTimes
@@ -30,9 +31,14 @@ from barnabas.client.waits import clock
 from barnabas.client.waits.background import died
 from barnabas.client.waits.poll_interval import PollInterval
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
-from barnabas.model import Uuid
+from barnabas.model import TopicPartition, Uuid
 from barnabas.wire.schemas.cluster import MetadataRequest
-from barnabas.wire.schemas.groups import HeartbeatResponse
+from barnabas.wire.schemas.groups import (
+    HeartbeatResponse,
+    JoinGroupResponse,
+    OffsetCommitResponse,
+    SyncGroupResponse,
+)
 
 PATIENCE_S = 20.0
 BAD: list[dict[str, Any]] = [
@@ -244,6 +250,58 @@ def test_a_member_whose_application_works_for_too_long_leaves_and_says_so(
     assert "max_poll_interval" in caplog.text
     membership._stay()
     assert len(asked) == 1
+
+
+def test_with_asyncio_nothing_is_sent_behind_a_join_that_waits_for_the_other_members() -> None:
+    """Answers come in order: a heartbeat would time out behind the join, and close the connection for both."""
+
+    async def story() -> None:
+        asked: list[str] = []
+        others = asyncio.Event()
+        answers = {
+            "JoinGroupRequest": JoinGroupResponse(generation_id=4, leader="other", member_id="m"),
+            "SyncGroupRequest": SyncGroupResponse(),
+            "HeartbeatRequest": HeartbeatResponse(),
+            "OffsetCommitRequest": OffsetCommitResponse(),
+        }
+
+        async def answer(request: Any, *_: Any, **__: Any) -> Any:
+            asked.append(request.NAME)
+            if request.NAME == "JoinGroupRequest":
+                await others.wait()
+            return answers[request.NAME]
+
+        line: Any = SimpleNamespace(closed=False, version_of=lambda _: 4, request=answer)
+
+        async def found(_: Any) -> Any:
+            return line
+
+        async def once(work: Any, **_: Any) -> Any:
+            return await work()
+
+        cluster: Any = SimpleNamespace(
+            metadata=SimpleNamespace(max_age=300.0),
+            coordinator=found,
+            ask_coordinator=lambda coordinator, talk: talk(coordinator),
+            retrying=once,
+        )
+        member = ClassicMember("g", ["t"], GroupTimes())
+        member.generation, member.member_id = 3, "m"
+        membership = AsyncMembership(cluster, member, interval=PollInterval(10.0))
+        membership.interval.polled(clock.monotonic() - 11.0)
+        join = asyncio.create_task(membership._join(member))
+        await asyncio.sleep(0)
+        stay = asyncio.create_task(membership._stay())
+        commit = asyncio.create_task(membership.commit({TopicPartition("t", 0): 5}))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert asked == ["JoinGroupRequest"]
+        others.set()
+        await asyncio.wait_for(asyncio.gather(join, stay, commit), PATIENCE_S)
+        assert asked[:2] == ["JoinGroupRequest", "SyncGroupRequest"]
+        assert sorted(asked[2:]) == ["HeartbeatRequest", "OffsetCommitRequest"]
+
+    asyncio.run(story())
 
 
 def test_the_leader_of_a_classic_group_joins_again_when_a_topic_grows() -> None:

@@ -68,7 +68,8 @@ class AsyncMembership:
         self._count_due = monotonic() + cluster.metadata.max_age
         self.failure: BarnabasError | None = None
         self._coordinator: AsyncConnection | None = None
-        self._beating = asyncio.Lock()
+        self._talking = asyncio.Lock()
+        """Held by whatever is asked: answers come in order, and behind a join they wait for the other members."""
         self._task: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
@@ -121,7 +122,7 @@ class AsyncMembership:
             member.released(change)
         self._raise_failure()
         if not member.generation:
-            async with self._beating:
+            async with self._talking:
                 await self._with_coordinator(lambda c: self._beat(c, joins=True))
                 self.polled()
         self._start_heartbeats()
@@ -146,9 +147,10 @@ class AsyncMembership:
     async def _join(self, member: ClassicMember) -> list[TopicPartition]:
         while True:
             try:
-                partitions = await self._with_coordinator(lambda c: self._join_once(member, c))
-                self.polled()
-                return partitions
+                async with self._talking:
+                    partitions = await self._with_coordinator(lambda c: self._join_once(member, c))
+                    self.polled()
+                    return partitions
             except KafkaError as error:
                 member.join_failed(error)
 
@@ -181,13 +183,14 @@ class AsyncMembership:
 
     async def _stay(self) -> None:
         """Keep this member in the group; once its application has worked for too long, it leaves."""
-        if self.member.joined_in and self.interval.is_over(monotonic()):
-            self.interval.tell(self.member.group)
-            await self._say_goodbye()
-            self.member.fence()
-        else:
-            await self.heartbeat()
-            await self._count_partitions()
+        async with self._talking:
+            if self.member.joined_in and self.interval.is_over(monotonic()):
+                self.interval.tell(self.member.group)
+                await self._say_goodbye()
+                self.member.fence()
+                return
+            await self._tell_that_it_lives()
+        await self._count_partitions()
 
     async def _count_partitions(self) -> None:
         """Look from time to time whether topics of a classic group have grown or are new."""
@@ -202,13 +205,16 @@ class AsyncMembership:
 
     async def heartbeat(self) -> None:
         """`await membership.heartbeat()`: tell that this member is alive; learn whether the group rebalances."""
-        async with self._beating:
-            try:
-                await self._with_coordinator(self._beat)
-            except BarnabasError as error:
-                if not may_pass(error):
-                    raise
-                self._coordinator = None  # the next heartbeat tries again; the session may outlive it
+        async with self._talking:
+            await self._tell_that_it_lives()
+
+    async def _tell_that_it_lives(self) -> None:
+        try:
+            await self._with_coordinator(self._beat)
+        except BarnabasError as error:
+            if not may_pass(error):
+                raise
+            self._coordinator = None  # the next heartbeat tries again; the session may outlive it
 
     async def _beat(self, coordinator: AsyncConnection, *, joins: bool = False) -> None:
         member = self.member
@@ -263,7 +269,8 @@ class AsyncMembership:
             check_committed(await coordinator.request(request, version), member.group)
 
         if offsets:
-            await self._with_coordinator(attempt)
+            async with self._talking:
+                await self._with_coordinator(attempt)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
         """`await membership.committed([...])` -> offsets committed by the group, where there are any."""
@@ -274,7 +281,8 @@ class AsyncMembership:
             request, version = committed_request(group, wanted, served, stable=self.stable)
             return read_committed_offsets(await coordinator.request(request, version), version, group)
 
-        return await self._with_coordinator(attempt)
+        async with self._talking:
+            return await self._with_coordinator(attempt)
 
     async def _with_coordinator(self, talk: Callable[[AsyncConnection], Awaitable[T]]) -> T:
         """Talk to the coordinator, found again where it moved or broke."""
