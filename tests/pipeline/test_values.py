@@ -500,3 +500,24 @@ def test_spark_s_own_words_for_bad_records_are_understood() -> None:
 def test_a_sink_refuses_what_has_no_effect(given_options: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         SinkOptions.parse({"kafka.bootstrap.servers": "h:1", "topic": "t"} | given_options)
+
+
+@pytest.mark.parametrize("format_", ["json", "csv", "avro"])
+@pytest.mark.parametrize(
+    ("type_", "arrow", "value"),
+    [
+        (spark.TimestampType(), pa.timestamp("us", "UTC"), 253_402_300_800_000_000),
+        (spark.TimestampNTZType(), pa.timestamp("us"), -62_135_596_801_000_000),
+        (spark.DateType(), pa.date32(), 2_932_897),
+    ],
+    ids=["timestamp", "timestamp_ntz", "date"],
+)
+def test_a_date_that_no_text_has_is_told_by_the_sink(
+    format_: str, type_: Any, arrow: Any, value: int
+) -> None:
+    column = pa.StructArray.from_arrays([pa.array([value], arrow)], ["a"])
+    batch = pa.RecordBatch.from_arrays([column], ["value"])
+    values = ValueOptions(format_, "", type_json=spark.StructType().add("a", type_).json())
+    with pytest.raises(BadRecordError, match="out of the years 1 to 9999") as caught:
+        list(encoded([batch], values))
+    assert caught.value.next_step

@@ -36,8 +36,24 @@ def encoded(batches: Iterable[pa.RecordBatch], values: ValueOptions) -> Iterator
     write = _writer(values)
     for batch in batches:
         index = batch.schema.get_field_index("value")
-        data = pa.array((_bytes(write, row, values) for row in batch.column(index).to_pylist()), pa.binary())
+        rows = _rows_of(batch.column(index), values)
+        data = pa.array((_bytes(write, row, values) for row in rows), pa.binary())
         yield batch.set_column(index, "value", data)
+
+
+def _rows_of(column: pa.Array, values: ValueOptions) -> list[Any]:
+    """Return the structs as Python has them, whose dates end with the year 9999; Spark's do not."""
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError) as error:
+        raise _refusal(values, "a date or timestamp is out of the years 1 to 9999") from error
+
+
+def _refusal(values: ValueOptions, said: str) -> BadRecordError:
+    return BadRecordError(
+        f"a value cannot be written as {values.format}: {said}",
+        next_step="filter such rows out; nothing of this write is committed",
+    )
 
 
 def _bytes(write: Callable[[Any], bytes], row: Any, values: ValueOptions) -> bytes | None:
@@ -46,10 +62,7 @@ def _bytes(write: Callable[[Any], bytes], row: Any, values: ValueOptions) -> byt
     try:
         return write(row)
     except BadValueError as error:
-        raise BadRecordError(
-            f"a value cannot be written as {values.format}: {error.message}",
-            next_step="filter such rows out; nothing of this write is committed",
-        ) from None
+        raise _refusal(values, error.message) from None
 
 
 def _writer(values: ValueOptions) -> Callable[[dict[str, Any]], bytes]:
