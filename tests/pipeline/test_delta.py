@@ -13,7 +13,7 @@ pa = pytest.importorskip("pyarrow")
 deltalake = pytest.importorskip("deltalake")
 
 from barnabas.errors import BarnabasError  # noqa: E402 (only where it is installed)
-from barnabas.pipeline.archives.delta import DeltaLog  # noqa: E402
+from barnabas.pipeline.archives.delta import DeltaLog, _statistics  # noqa: E402
 from barnabas.pipeline.archives.directory import ArchiveDirectory, ArchivedTopic  # noqa: E402
 
 NOON = dt.datetime(2026, 11, 25, 12, tzinfo=dt.UTC)
@@ -144,3 +144,19 @@ def test_a_log_that_cannot_be_written_leaves_the_table_as_it_was(place: ArchiveD
     log.unlink()
     kept.rename(log)
     assert len(rows(place)) == 3
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "has_times"), [(1_700_000_000_000_000, True), (1_700_000_000_000_000_000, False)]
+)
+def test_a_file_with_times_after_the_year_9999_has_no_bounds_for_them(
+    microseconds: int, has_times: bool, tmp_path: Path
+) -> None:
+    import pyarrow.parquet as pq
+
+    path = str(tmp_path / "a.parquet")
+    times = pa.array([microseconds], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"offset": pa.array([1], pa.int64()), "timestamp": times}), path)
+    found = json.loads(_statistics(path))
+    assert found["maxValues"]["offset"] == 1
+    assert ("timestamp" in found["minValues"]) == ("timestamp" in found["maxValues"]) == has_times

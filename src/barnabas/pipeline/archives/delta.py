@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote
 
@@ -158,8 +159,9 @@ def _statistics(path: str) -> str:
                 for number in range(footer.num_row_groups)
             ]
             if parts and all(part is not None and part.has_min_max for part in parts):
-                least[name] = _text(min(part.min for part in parts))
-                most[name] = _text(max(part.max for part in parts))
+                with suppress(OverflowError):  # after the year 9999: readers look into such a file
+                    bounds = _text(min(part.min for part in parts)), _text(max(part.max for part in parts))
+                    least[name], most[name] = bounds
         return json.dumps({"numRecords": footer.num_rows, "minValues": least, "maxValues": most})
     except (OSError, ValueError, pa.ArrowException) as error:
         raise damaged(path, error) from error
