@@ -93,6 +93,7 @@ class World:
         self.corrupt: list[tuple[str, int, str]] = []
         self.damages: list[tuple[str, int, int]] = []
         self.anew: list[str] = []
+        self.whole: list[str] = []
         self.stood_down: list[str] = []
         self.short: list[str] = []
         self.aside: list[tuple[str, str]] = []
@@ -155,6 +156,9 @@ class World:
 
     def fetched_anew(self, log: Any, gone: Any) -> None:
         self.anew.append(log.path)
+
+    def whole_again(self, log: Any) -> None:
+        self.whole.append(log.path)
 
     def stand_down(self, log: Any) -> None:
         self.stood_down.append(log.path)

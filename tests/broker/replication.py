@@ -14,10 +14,10 @@ from tests.broker.harness import Answer, Chance, Node, batch, registered
 from barnabas.broker.replicas.partition import Partition
 from barnabas.config import Config
 from barnabas.controller.decisions.isr import alter_partition
-from barnabas.controller.decisions.partitions import elect_for, remove_broker
+from barnabas.controller.decisions.partitions import elect_for, remove_broker, take_out
 from barnabas.controller.image import ImageDelta, MetadataImage, PartitionState, Topic
 from barnabas.controller.replay import partition_after
-from barnabas.controller.view import View
+from barnabas.controller.view import BrokerContact, View
 from barnabas.errors import KafkaError
 from barnabas.log.results import finished
 from barnabas.model import DIRECTORY_UNASSIGNED, Now, Uuid
@@ -141,7 +141,24 @@ class Replicas:
     # ---- the controller ----------------------------------------------------------------------------------
 
     def _view(self) -> View:
-        return View(self.image, Config.load({}), Chance(), {}, Now(self.mono, 0), 0, 3)
+        contacts = {
+            id_: BrokerContact(
+                self.image.brokers[id_].epoch,
+                self.mono,
+                0,
+                0,
+                incomplete=frozenset((one.topic_id, one.index) for one in node.broker.incomplete()),
+            )
+            for id_, node in self.nodes.items()
+            if id_ not in self.cut
+        }
+        return View(self.image, Config.load({}), Chance(), contacts, Now(self.mono, 0), 0, 3)
+
+    def report(self, id_: int) -> None:
+        """A broker tells the controller which of its replicas lack records."""
+        view = self._view()
+        for record in finished(take_out(self.image, id_, view.contacts[id_].incomplete, view.rules)):
+            self._change(record)
 
     def agree(self, node: Node) -> None:
         """Decide the oldest AlterPartition of a node, as the controller does."""

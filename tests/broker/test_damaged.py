@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.broker.harness import Node, batch
 from tests.broker.replication import Replicas
 
 from barnabas.errors import ErrorCode
 from barnabas.log.log import Log
+from barnabas.log.segments.damage import DamagedError
 from barnabas.model import TopicPartition
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import batches, read_records
@@ -59,7 +61,7 @@ def test_a_damaged_replica_that_is_not_in_sync_is_fetched_anew_by_itself() -> No
     replicas.disks[2].put("/data/t-0/00000000000000000002.log", b"")
     replicas.restart(2)
     assert replicas.nodes[2].outside.anew == ["/data/t-0"]
-    assert 2 not in replicas.state.isr and replicas[2].high_watermark == 0
+    assert 2 not in replicas.state.isr and replicas[2].log.log_end_offset == 2, "what lies before it is kept"
     replicas.settle()
     assert values(replicas, 2) == whole and not replicas[2].log.damage
     assert 2 in replicas.state.isr
@@ -97,6 +99,69 @@ def test_a_leader_that_met_damage_says_so_once_and_serves_what_it_has() -> None:
     assert len(node.fetch({WHERE: 4}).fetched.records) > 0
     node.append(batch("more"))
     assert node.fetch({WHERE: 8}).fetched.error_code == ErrorCode.NONE
+
+
+def rotten(replicas: Replicas, id_: int) -> None:
+    """A bit flips in a sealed segment of a node that runs, and somebody reads there until the node notices."""
+    replicas.disks[id_].corrupt("/data/t-0/00000000000000000002.log", 75)
+    node, partition = replicas.nodes[id_], replicas[id_]
+    partition.log.read(2, 1 << 20, 8)
+    with pytest.raises(DamagedError) as found:
+        partition.log.read(2, 1 << 20, 8)
+    node.broker.damage_found(partition, found.value)
+    assert node.outside.damages == [("/data/t-0", 2, 4)]
+
+
+def test_a_leader_that_rots_while_it_runs_hands_over_and_is_fetched_again() -> None:
+    replicas = Replicas()
+    several_segments(replicas)
+    whole = values(replicas, 1)
+    rotten(replicas, 1)
+    replicas.report(1)
+    assert replicas.state.leader != 1 and set(replicas.state.isr) == {2, 3}
+    assert replicas.nodes[1].outside.anew == ["/data/t-0"]
+    assert replicas[1].log.log_end_offset == 2
+    assert replicas.nodes[1].broker.incomplete() == [replicas[1]]
+    replicas.settle()
+    assert values(replicas, 1) == whole and replicas.nodes[1].broker.incomplete() == []
+    assert replicas.nodes[1].outside.whole == ["/data/t-0"]
+    replicas.settle()
+    assert set(replicas.state.isr) == {1, 2, 3}
+
+
+def test_a_follower_that_rots_leaves_the_in_sync_set_until_it_has_everything_again() -> None:
+    replicas = Replicas()
+    several_segments(replicas)
+    rotten(replicas, 2)
+    replicas.report(2)
+    assert set(replicas.state.isr) == {1, 3} and replicas.state.leader == 1
+    replicas.turn()
+    assert 2 not in replicas.state.isr, "the leader's old knowledge of it does not bring it back"
+    replicas.settle()
+    replicas.settle()
+    assert values(replicas, 2) == values(replicas, 1) and 2 in replicas.state.isr
+
+
+def test_the_only_replica_that_can_lead_goes_on_with_what_it_can_read() -> None:
+    replicas = Replicas()
+    several_segments(replicas)
+    for id_ in (2, 3):
+        replicas.crash(id_)
+        replicas.fence(id_)
+    rotten(replicas, 1)
+    replicas.report(1)
+    assert replicas.state.leader == 1 and replicas.state.isr == (1,)
+    assert replicas.nodes[1].outside.anew == []
+
+
+def test_where_every_replica_lacks_records_none_leaves() -> None:
+    replicas = Replicas((1, 2))
+    several_segments(replicas)
+    rotten(replicas, 1)
+    rotten(replicas, 2)
+    replicas.report(2)
+    replicas.report(1)
+    assert replicas.state.leader == 1 and replicas.state.isr == (1, 2), "neither is complete"
 
 
 def led_by_a_damaged_one(**settings: str) -> Replicas:

@@ -11,6 +11,7 @@ from tests.controller.cluster import Cluster, directory
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE
 from barnabas.wire.metadata import PartitionChangeRecord
+from barnabas.wire.schemas.brokers import BrokerHeartbeatRequestIncomplete
 from barnabas.wire.schemas.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
@@ -219,6 +220,41 @@ def test_where_unclean_elections_are_allowed_a_lost_leader_is_replaced_in_the_sa
     cluster.beat(1, want_fence=True)
     assert (cluster.state().leader, cluster.state().isr, cluster.state().recovering) == (2, (2,), True)
     assert cluster.offset == offset + 2
+
+
+# A replica that lacks records.
+
+
+def lacking(cluster: Cluster, *indexes: int) -> list[BrokerHeartbeatRequestIncomplete]:
+    topic = cluster.image.topics_by_name["flights"].id
+    return [BrokerHeartbeatRequestIncomplete(topic_id=topic, partition_index=index) for index in indexes]
+
+
+def test_a_replica_that_lacks_records_neither_leads_nor_counts_where_another_has_them() -> None:
+    cluster = Cluster(1, 2, 3)
+    cluster.assign([1, 2, 3], [2, 1, 3], [1, 2, 3], **{"min.insync.replicas": "3"})
+    cluster.beat(1, incomplete=lacking(cluster, 0, 1))
+    led, followed, whole = (cluster.state(index=index) for index in range(3))
+    assert (led.leader, led.isr, led.elr) == (2, (2, 3), ())
+    assert (followed.leader, followed.isr, followed.elr) == (2, (2, 3), ())
+    assert (whole.leader, whole.isr) == (1, (1, 2, 3))
+
+
+def test_an_eligible_replica_leads_in_place_of_the_last_one_in_sync_that_lacks_records() -> None:
+    cluster = Cluster(1, 2, 3)
+    cluster.assign([1, 2, 3], **{"min.insync.replicas": "2"})
+    change(cluster, 0, isr=[1], eligible_leader_replicas=[2])
+    cluster.beat(1, incomplete=lacking(cluster, 0))
+    assert (cluster.state().leader, cluster.state().isr, cluster.state().elr) == (2, (2,), ())
+
+
+def test_a_replica_that_lacks_records_stays_where_nobody_else_has_them() -> None:
+    cluster = Cluster(1, 2)
+    cluster.assign([1, 2])
+    cluster.beat(2, incomplete=lacking(cluster, 0))
+    cluster.beat(1, incomplete=lacking(cluster, 0))
+    assert (cluster.state().leader, cluster.state().isr) == (1, (1,)), "the second was taken out before"
+    assert cluster.state().elr == ()
 
 
 # A disk that is full or slow.

@@ -18,6 +18,7 @@ from barnabas.wire.schemas.brokers import (
     AlterPartitionRequestTopicData,
     AlterPartitionResponse,
     AlterPartitionResponsePartitionData,
+    BrokerHeartbeatRequestIncomplete,
     BrokerState,
 )
 
@@ -104,6 +105,16 @@ def test_a_fenced_broker_or_one_of_an_earlier_life_may_not_join(cluster: Cluster
     assert ask(cluster, [1, 2, 3]).error_code == ErrorCode.INELIGIBLE_REPLICA
     old = [BrokerState(broker_id=1), BrokerState(broker_id=2, broker_epoch=1)]
     assert ask(cluster, [], new_isr_with_epochs=old).error_code == ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_a_replica_that_lacks_records_may_not_join_until_it_has_them(cluster: Cluster) -> None:
+    ask(cluster, [1, 2])
+    topic = cluster.image.topics_by_name["flights"].id
+    lacks = [BrokerHeartbeatRequestIncomplete(topic_id=topic, partition_index=0)]
+    cluster.beat(3, incomplete=lacks)
+    assert ask(cluster, [1, 2, 3]).error_code == ErrorCode.INELIGIBLE_REPLICA
+    cluster.beat(3)
+    assert ask(cluster, [1, 2, 3]).error_code == ErrorCode.NONE
 
 
 def test_a_sender_of_an_earlier_life_is_refused_as_a_whole(cluster: Cluster) -> None:

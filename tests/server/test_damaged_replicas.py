@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from tests.server.virtual import Virtual
 
+from barnabas.errors import ErrorCode
 from barnabas.log.log import Log
 from barnabas.sim.cluster.setup import DIRECTORIES
 from barnabas.wire.records import Record, write_batch
+from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 RECORDS = 12
@@ -119,4 +121,49 @@ def test_a_bit_in_the_newest_segment_of_one_replica_costs_nothing_when_all_are_k
             cluster.run(0.5)
         cluster.until(lambda: all(cluster[id_].serves for id_ in (1, 2, 3)), 60)
         cluster.until(lambda: set(cluster.state("t").isr) == {1, 2, 3}, 90)
+        assert all(is_whole(cluster, id_, RECORDS + 2) for id_ in (1, 2, 3))
+
+
+def consume(cluster: Virtual, offset: int) -> int:
+    """The error with which the leader answers a consumer that asks for this offset."""
+    partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    topic = FetchTopic(topic_id=cluster.image.topics_by_name["t"].id, partitions=[partition])
+    request = FetchRequest(max_wait_ms=0, max_bytes=1 << 20, topics=[topic])
+    answer: Any = cluster.ask(request, at=cluster.state("t").leader)
+    return int(answer.responses[0].partitions[0].error_code)
+
+
+@pytest.mark.parametrize(("base", "reads"), [(3, 2), (RECORDS, 9)], ids=["sealed", "newest"])
+def test_a_leader_whose_records_rot_while_it_runs_hands_over_and_fetches_them_again(
+    base: int, reads: int
+) -> None:
+    with Virtual() as cluster:
+        cluster.create("t", [1, 2, 3])
+        fill(cluster)
+        produce(cluster, RECORDS, RECORDS + 2)
+        leader = cluster.state("t").leader
+        cluster[leader].disk.corrupt(f"{DIRECTORIES[0]}/t-0/{base:020d}.log", 68, flip=1)
+        errors = [consume(cluster, base) for _ in range(reads)]
+        assert errors == [ErrorCode.NONE] * (reads - 1) + [ErrorCode.CORRUPT_MESSAGE]
+        cluster.until(lambda: cluster.state("t").leader not in (leader, -1), 1)
+        assert consume(cluster, base) == ErrorCode.NONE
+        cluster.until(lambda: set(cluster.state("t").isr) == {1, 2, 3}, 30)
+        assert all(is_whole(cluster, id_, RECORDS + 2) for id_ in (1, 2, 3))
+
+
+@pytest.mark.parametrize("base", [9, RECORDS], ids=["sealed", "newest"])
+def test_a_follower_that_must_read_where_the_leader_rots_is_not_stuck(base: int) -> None:
+    with Virtual() as cluster:
+        cluster.create("t", [1, 2, 3])
+        fill(cluster)
+        produce(cluster, RECORDS, RECORDS + 2)
+        leader = cluster.state("t").leader
+        behind = min({1, 2, 3} - {leader})
+        cluster.stop(behind)
+        cluster.until(lambda: behind not in cluster.state("t").isr)
+        cluster[behind].disk.put(f"{DIRECTORIES[0]}/t-0/{base:020d}.log", b"")
+        cluster[leader].disk.corrupt(f"{DIRECTORIES[0]}/t-0/{base:020d}.log", 68, flip=1)
+        cluster.start(behind)
+        cluster.until(lambda: cluster.state("t").leader not in (leader, -1), 30)
+        cluster.until(lambda: set(cluster.state("t").isr) == {1, 2, 3}, 60)
         assert all(is_whole(cluster, id_, RECORDS + 2) for id_ in (1, 2, 3))

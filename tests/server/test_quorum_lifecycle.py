@@ -13,10 +13,11 @@ from tests.server.quorum_node import run, until
 from barnabas.controller.image import BrokerEndpoint, ImageDelta, MetadataImage
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Uuid
-from barnabas.server.replication.lifecycle import BrokerLifecycle, LifecycleSettings, LifecycleState
+from barnabas.server.replication.lifecycle import BrokerLifecycle, Disks, LifecycleSettings, LifecycleState
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.brokers import (
     BrokerHeartbeatRequest,
+    BrokerHeartbeatRequestIncomplete,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
@@ -49,7 +50,7 @@ class Answers:
         return self.on_heartbeat(request)
 
 
-def lifecycle(answers: Answers, **settings: float) -> BrokerLifecycle:
+def lifecycle(answers: Answers, disks: Callable[[], Disks] = Disks, **settings: float) -> BrokerLifecycle:
     return BrokerLifecycle(
         answers.submit,
         LifecycleSettings(
@@ -62,6 +63,7 @@ def lifecycle(answers: Answers, **settings: float) -> BrokerLifecycle:
         ),
         metadata_offset=lambda: 11,
         random=Chance(),
+        disks=disks,
     )
 
 
@@ -177,17 +179,28 @@ def test_it_leaves_when_it_is_let_go_and_reports_no_more() -> None:
     run(story)
 
 
-def test_it_stands_down_for_one_report_and_asks_to_be_unfenced_with_the_next() -> None:
+@pytest.mark.parametrize(("now_ms", "fences"), [(0, True), (1_000, False)], ids=["Apache Kafka", "Barnabas"])
+def test_it_stands_down_for_one_report_where_the_controller_does_not_know_incomplete_replicas(
+    now_ms: int, fences: bool
+) -> None:
+    lacks = [BrokerHeartbeatRequestIncomplete(topic_id=Uuid(b"a topic's own id"), partition_index=3)]
+
     async def story() -> None:
         answers = Answers()
-        answers.on_heartbeat = lambda asked: BrokerHeartbeatResponse(is_fenced=asked.want_fence)
-        broker = lifecycle(answers)
+        answers.on_heartbeat = lambda asked: BrokerHeartbeatResponse(
+            is_fenced=asked.want_fence, now_ms=now_ms
+        )
+        broker = lifecycle(answers, disks=lambda: Disks(incomplete=lacks))
         await broker.register()
         await broker.unfence()
         reported = len(answers.heartbeats)
         broker.stand_down()
+        await until(lambda: len(answers.heartbeats) > reported)
+        broker.report_soon()
         await until(lambda: len(answers.heartbeats) >= reported + 2)
-        assert [asked.want_fence for asked in answers.heartbeats[reported : reported + 2]] == [True, False]
+        sent = answers.heartbeats[reported : reported + 2]
+        assert [asked.want_fence for asked in sent] == [fences, False]
+        assert [asked.incomplete for asked in sent] == [lacks, lacks]
         assert (broker.state, broker.fenced) == (LifecycleState.RUNNING, False)
         broker.abandon()
 

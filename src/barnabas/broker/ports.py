@@ -212,11 +212,15 @@ class BrokerHost(Protocol):
         ...
 
     def damaged(self, log: Log, found: Sequence[Damage]) -> None:
-        """Records of a log cannot be read any more.  Log it."""
+        """Records of a log cannot be read any more.  Log it, tell the controller."""
         ...
 
     def fetched_anew(self, log: Log, gone: Sequence[Damage]) -> None:
-        """A log of which records could not be read is empty, and fetched from its leader.  Log it."""
+        """A log is fetched again from its leader, from the first record on that could not be read.  Log it."""
+        ...
+
+    def whole_again(self, log: Log) -> None:
+        """A log has again what it lacked.  Log it, tell the controller."""
         ...
 
     def stand_down(self, log: Log) -> None:

@@ -49,7 +49,7 @@ class BrokerContact(NamedTuple):
     `registered_at` is the offset of its registration record; `shutdown_offset` the offset at which its
     controlled shutdown began, None when none is under way.  `unfit` are directories whose partitions it had
     rather not lead: their disk is full or slow.  `presumed`: not heard by this controller since
-    it became active, only presumed to live.
+    it became active, only presumed to live.  `incomplete` are the partitions of which its replica lacks records.
     """
 
     epoch: BrokerEpoch
@@ -59,6 +59,7 @@ class BrokerContact(NamedTuple):
     shutdown_offset: Offset | None = None
     presumed: bool = False
     unfit: frozenset[DirectoryId] = frozenset()
+    incomplete: frozenset[tuple[TopicId, int]] = frozenset()
     log_ends: Mapping[tuple[TopicId, int], LogEnd] = {}
     """The end of each of its logs whose partition has no leader."""
     leaderless_since: float = 0.0
@@ -112,7 +113,7 @@ class View(NamedTuple):
         unclean = self.topic_setting(topic.name, "unclean.leader.election.enable").lower() == "true"
         return ElectionRules(
             acceptable=acceptable_leader(self.image),
-            fit=self._fit,
+            fit=partial(self._fit, topic.id),
             elr=self.image.feature(ELR_FEATURE) >= 1,
             min_isr=int(self.topic_setting(topic.name, "min.insync.replicas")),
             election=Election.UNCLEAN if unclean else Election.ONLINE,
@@ -131,9 +132,15 @@ class View(NamedTuple):
         contact = self.contacts.get(broker)
         return contact is not None and self.now.mono < contact.leaderless_since + _WAIT_FOR_LONGER_S
 
-    def _fit(self, broker: NodeId, state: PartitionState) -> bool:
+    def _fit(self, topic: TopicId, broker: NodeId, state: PartitionState) -> bool:
         contact = self.contacts.get(broker)
-        return contact is None or not contact.unfit or not lies_in(state, broker, contact.unfit)
+        full = contact is not None and contact.unfit and lies_in(state, broker, contact.unfit)
+        return not full and not self.is_incomplete(topic, state.index, broker)
+
+    def is_incomplete(self, topic: TopicId, index: int, broker: NodeId) -> bool:
+        """Return whether a broker said that its replica of this partition lacks records."""
+        contact = self.contacts.get(broker)
+        return contact is not None and (topic, index) in contact.incomplete
 
     def _heard(self, broker: NodeId) -> bool:
         contact = self.contacts.get(broker)

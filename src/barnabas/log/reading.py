@@ -1,9 +1,9 @@
 """The result of a read of a log: a slice of one segment's file, from the batch that holds an offset on.
 
 If a batch must be there and is missing, or is not what its header says, the reader gets an error (`damage`).
-The recipient checks what is inside a slice: a consumer checks the CRC, a follower everything.  Only if a
-sealed segment is read twice from the same offset, as a reader does that found something wrong, the batch
-there is checked here too.
+The recipient checks what is inside a slice: a consumer checks the CRC, a follower everything.  Only if a log is
+read again from the same offset, as a reader does that found something wrong, the batch there is checked here
+too: at the second read of a sealed segment, at the ninth of the newest one, where groups read side by side.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ __all__ = ["damaged_at", "just_written", "read", "readable_headers"]
 
 _SMALL_BYTES = 64 * 1024
 """Up to so many bytes are cheaper copied than read back."""
+_STUCK = 8
+"""Reads in a row at one offset of the newest segment, behind the first: by readers that found something wrong, as
+more groups than that hardly ever read one record after the other."""
 _PLENTY = 1 << 31
 """More bytes than a reader can wait for."""
 
@@ -58,6 +61,8 @@ def read(log: LogState, offset: Offset, max_bytes: int, end: Offset, *, at_least
             stop = positions.get(end, -1)
             if stop < 0:
                 stop = _locate_end(active, end, start)
+            if log.read_again(offset) == _STUCK:
+                _check_batch(active, start)
         else:
             segment, start, stop = _find(log, offset, end)
     except CorruptRecordError as error:
@@ -117,8 +122,7 @@ def _find(log: LogState, offset: Offset, end: Offset) -> tuple[Segment, int, int
         OPEN_FILES.used(segment)
         start = segment.locate(offset)
         if log.read_again(offset):
-            for _ in batches_of(segment.file, start, start + segment.batch_size(start)):
-                break
+            _check_batch(segment, start)
         last = place + 1 == len(log.segments)
         ends_here = last or end < log.bases[place + 1]
         stop = _locate_end(segment, end, start) if ends_here else segment.end_position
@@ -127,6 +131,12 @@ def _find(log: LogState, offset: Offset, end: Offset) -> tuple[Segment, int, int
         if segment.base >= log.recovery.gaps_below:
             raise CorruptRecordError(f"{segment.path('.log')} ends before offset {offset}")
         place += 1  # compaction left nothing at or after `offset` in this one
+
+
+def _check_batch(segment: Segment, position: int) -> None:
+    """Raise CorruptRecordError if the batch at `position` is not what its header and its CRC say."""
+    for _ in batches_of(segment.file, position, position + segment.batch_size(position)):
+        break
 
 
 def damaged_at(log: LogState, offset: Offset, reason: str) -> DamagedError:

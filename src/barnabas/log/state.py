@@ -114,7 +114,8 @@ class LogState:
         self.deleted = DeletedFiles()
         self.unsynced = Unsynced()
         self._high_watermark: Offset = 0
-        self._read_before: Offset = -1
+        self._read_before: tuple[Offset, int] = (-1, 0)
+        """Where the last read was, and how many before it in a row were there too."""
 
     # --- offsets ------------------------------------------------------------------------------------------
 
@@ -330,10 +331,11 @@ class LogState:
         self.unsynced.files = [file for file in self.unsynced.files if file.path != path]
         self.deleted.add(now.mono + self.config.file_delete_delay_ms / 1000, renamed, segment)
 
-    def read_again(self, offset: Offset) -> bool:
-        """A sealed segment is read at `offset`: whether the one before was read there too."""
-        again = offset == self._read_before
-        self._read_before = offset
+    def read_again(self, offset: Offset) -> int:
+        """Return how many reads in a row, before this one, were at `offset` too."""
+        before, again = self._read_before
+        again = again + 1 if before == offset else 0
+        self._read_before = offset, again
         return again
 
     # --- damage, compaction, failure ----------------------------------------------------------------------

@@ -7,8 +7,9 @@ checks the rest again.  Segments go from the newest to the oldest, so that a cra
 from __future__ import annotations
 
 from bisect import bisect_left
+from contextlib import suppress
 
-from barnabas.errors import ErrorCode, StorageError
+from barnabas.errors import CorruptRecordError, ErrorCode, StorageError
 from barnabas.log.producer_replay import replay_producers
 from barnabas.log.state import LogState
 from barnabas.model import Now, Offset
@@ -24,9 +25,10 @@ _PRODUCER_ID, _NO_PRODUCER = slice(43, 51), b"\xff" * 8
 def end_after(log: LogState, offset: Offset) -> Offset:
     """Where the log ends once it is cut at `offset`: there, or where the batch begins that holds it."""
     segment = log.segments[bisect_left(log.bases, offset) - 1]
-    return next(
-        (min(offset, header.base_offset) for _, header in segment.headers(segment.locate(offset))), offset
-    )
+    with suppress(CorruptRecordError):  # a damaged log is cut where it cannot be read
+        for _, header in segment.headers(segment.locate(offset)):
+            return min(offset, header.base_offset)
+    return offset
 
 
 def truncate_to(log: LogState, offset: Offset, now: Now) -> None:

@@ -34,6 +34,7 @@ from barnabas.broker.replicas.isr import InSyncSets
 from barnabas.broker.replicas.maintenance import Maintenance
 from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.replicas.reconcile import Reconciler
+from barnabas.broker.replicas.scrubber import Scrub
 from barnabas.broker.replicas.slow_disks import SlowDisks
 from barnabas.broker.sessions import SessionCache, SessionStatistics
 from barnabas.broker.txn_verification import Verifications
@@ -101,7 +102,7 @@ class SyncRequest:
         return f"<SyncRequest {self.partition.topic}-{self.partition.index}>"
 
 
-Work = SyncRequest | Removal | CheckpointJob | Compaction | CopyJob | BatchCheck | MakeLogs
+Work = SyncRequest | Removal | CheckpointJob | Scrub | Compaction | CopyJob | BatchCheck | MakeLogs
 """What threads do for the broker."""
 
 
@@ -161,7 +162,7 @@ class Broker(HostedPartitions):
         self._ageing: Walk[Partition] = Walk()
         """Partitions whose oldest unsynced record is still to be looked at."""
         self.maintenance = Maintenance(
-            config, logs, host, lambda: self.clock_agrees, self._retention, self._retained
+            config, logs, host, lambda: self.clock_agrees, self._retention, self._retained, self.rots
         )
         self._others: tuple[_Waits, ...] = (
             self.in_sync,
@@ -327,8 +328,8 @@ class Broker(HostedPartitions):
             case Compaction():
                 self.maintenance.cleaner.returned(sync, error, now)
                 self.notice_failures(now)
-            case Removal() | CheckpointJob():
-                self.maintenance.done(sync)
+            case Removal() | CheckpointJob() | Scrub():
+                self.maintenance.done(sync, now)
                 if error is not None and (directory := self.logs.at(sync.directory)) is not None:
                     self.logs.fail(directory, error)
                     self.notice_failures(now)
@@ -414,6 +415,7 @@ class Broker(HostedPartitions):
         self.moves.configure(config)
         self.verifications.configure(config)
         self.maintenance.cleaner.configure(config)
+        self.maintenance.scrubber.configure(config)
 
     def stop(self, now: Now) -> list[Work]:
         """Write what is pending, then answer everybody who waits.  Returns the syncs still to run."""

@@ -18,6 +18,7 @@ from barnabas.broker.replicas.sync_schedule import NO_LIMIT
 from barnabas.config import Config, LogConfig
 from barnabas.controller.image import MetadataImage
 from barnabas.errors import ConfigError, StorageError
+from barnabas.log.log import Log
 from barnabas.log.segments.damage import DamagedError
 from barnabas.log.storage.log_directories import LogDirectories
 from barnabas.log.storage.log_directory import LogDirectory
@@ -27,6 +28,7 @@ from barnabas.model import (
     Epoch,
     NodeId,
     Now,
+    Offset,
     TopicId,
     Uuid,
 )
@@ -86,6 +88,8 @@ class HostedPartitions:
         self.no_room = False
         """Whether the last thing that was `guarded` failed because there was no room."""
         self._failed: set[str] = set()
+        self._incomplete: dict[Partition, Offset] = {}
+        """Replicas that lack records, and up to where they have to have them."""
         self._leadership: list[LeadershipCallback] = []
 
     @property
@@ -235,7 +239,51 @@ class HostedPartitions:
     def damage_found(self, partition: Partition, error: DamagedError) -> None:
         """A reader asked for records that cannot be read.  The host hears of it the first time."""
         if error.news:
+            self.lacks(partition)
             self.host.damaged(partition.log, error.news)
+            self.hand_over(partition)
+
+    def hand_over(self, partition: Partition) -> None:
+        """Let another one lead, which has all records, where this node leads and cannot read some of them.
+
+        Not before so many others are in sync that this node does not become eligible by leaving (KIP-966): its
+        replica is to be fetched again.
+        """
+        state = self.image.partition(partition.topic, partition.index)
+        if state is None or not (partition.is_leader and partition.log.damage) or partition.offline:
+            return
+        if len(state.isr) > min(partition.config.min_insync_replicas, len(state.replicas)):
+            self.host.stand_down(partition.log)
+
+    def rots(self, log: Log, error: DamagedError) -> None:
+        """The scrubber met records that cannot be read."""
+        partition = self.partition(*log.topic_partition)
+        if partition is not None and partition.log is log:
+            self.damage_found(partition, error)
+
+    def lacks(self, partition: Partition) -> None:
+        """Note that a replica cannot read records of its log."""
+        self._incomplete[partition] = max(self._incomplete.get(partition, 0), partition.high_watermark)
+
+    def truncated(self, partition: Partition, before: Offset) -> None:
+        """A log was cut back from `before` to where it agrees with its leader's, which decides what it lacks."""
+        end = partition.log.log_end_offset
+        if partition in self._incomplete:
+            self._incomplete[partition] = min(self._incomplete[partition], end)
+        self.host.truncated(partition.topic, partition.index, before, end)
+
+    def incomplete(self) -> list[Partition]:
+        """Return the replicas that lack records, until they have all again that they knew to be committed.
+
+        Not before, though nothing unreadable is left: meanwhile the leader has heard of where they begin anew.
+        """
+        for partition, end in list(self._incomplete.items()):
+            log = partition.log
+            if partition.gone or (not log.damage and log.log_end_offset >= end):
+                del self._incomplete[partition]
+                if not partition.gone:
+                    self.host.whole_again(log)
+        return list(self._incomplete)
 
     def unreadable(self, error: StorageError, now: Now) -> None:
         """A file could not be read while an answer was sent from it."""

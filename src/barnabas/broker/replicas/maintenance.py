@@ -1,4 +1,4 @@
-"""What a node does to its logs besides serving them: retention, compaction, checkpoints, expiry.
+"""What a node does to its logs besides serving them: retention, compaction, checkpoints, expiry, scrubbing.
 
 Each duty has its own interval (Kafka's settings). `step` does one small piece: retention walks through a few
 logs at a time, so that a node with many logs never holds its loop.
@@ -11,9 +11,11 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 from barnabas.broker.replicas.cleaner import Cleaner
+from barnabas.broker.replicas.scrubber import Scrub, Scrubber
 from barnabas.config import Config
 from barnabas.log.log import Log
 from barnabas.log.retention import Retention
+from barnabas.log.segments.damage import DamagedError
 from barnabas.log.storage.checkpoints import CheckpointJob
 from barnabas.log.storage.log_directories import LogDirectories
 from barnabas.log.storage.removal import Removal
@@ -45,6 +47,7 @@ class Maintenance:
         "_ticking",
         "cleaner",
         "doing",
+        "scrubber",
         "waiting",
     )
 
@@ -56,17 +59,20 @@ class Maintenance:
         clock_agrees: Callable[[], bool],
         retention: Callable[[Log], Retention],
         on_retained: Callable[[Log], None],
+        on_damage: Callable[[Log, DamagedError], None],
     ) -> None:
         """`clock_agrees` says whether this node's clock may decide what is old, `retention` what this node may
-        decide about a log; `on_retained` is called with each log of which retention deleted something."""
+        decide about a log; `on_retained` is called with each log of which retention deleted something, `on_damage`
+        with each of which the scrubber found records that cannot be read."""
         self._logs = logs
         self._clock_agrees = clock_agrees
         self._retention = retention
         self._on_retained = on_retained
         self.cleaner = Cleaner(config, logs, host)
-        self.waiting: deque[Removal | CheckpointJob] = deque()
+        self.scrubber = Scrubber(config, logs, on_damage)
+        self.waiting: deque[Removal | CheckpointJob | Scrub] = deque()
         self._stopped = False
-        self.doing: Removal | CheckpointJob | None = None
+        self.doing: Removal | CheckpointJob | Scrub | None = None
         """What a thread does now: one thing at a time, syncs need the threads too."""
         self._retaining: Generator[tuple[Log, list[str]], None, None] | None = None
         self._ticking: Generator[None, None, list[Removal]] | None = None
@@ -109,15 +115,17 @@ class Maintenance:
             self._ticking = None
             self.waiting.extend(end.value)
 
-    def next_job(self) -> Removal | CheckpointJob | None:
-        """What a thread should remove or write down now; `done` when it is."""
+    def next_job(self) -> Removal | CheckpointJob | Scrub | None:
+        """What a thread should remove, write down or read now; `done` when it is."""
         if self.doing is not None or not self.waiting or self._stopped:
             return None
         self.doing = self.waiting.popleft()
         return self.doing
 
-    def done(self, job: Removal | CheckpointJob) -> None:
+    def done(self, job: Removal | CheckpointJob | Scrub, now: Now) -> None:
         """It is done, or could not be done."""
+        if isinstance(job, Scrub):
+            self.scrubber.returned(job, now)
         if self.doing is job:
             self.doing = None
 
@@ -154,6 +162,8 @@ class Maintenance:
                 self._retaining = None
             elif done[1]:
                 self._on_retained(done[0])
+        if (scrub := self.scrubber.step(now)) is not None:
+            self.waiting.append(scrub)
         if self._clock_agrees():  # else it would take tombstones away too early
             self.cleaner.step(now)
 

@@ -228,7 +228,7 @@ class Reconciler:
                 partition.stop_following()
                 broker.leads(partition, True, partition.leader_epoch)
             partition.touch()
-            self._hand_over(partition, state)
+            broker.hand_over(partition)
             return
         led = partition.is_leader
         changed = partition.follow(state)
@@ -244,38 +244,28 @@ class Reconciler:
     # ---- partitions and their logs -----------------------------------------------------------------------
 
     def _begin_anew(self, partition: Partition, state: PartitionState, now: Now) -> bool:
-        """A replica whose log was damaged when this node started is fetched anew from its leader.
+        """Fetch a replica again from its leader, from the first record on that cannot be read.
 
-        Not while it counts for what is committed, in sync or eligible: where this node registered, it was as
-        one that lost something (`server.replication.previous_epoch`), and so neither.  Returns whether it was
-        done.
+        Not while it counts for what is committed, in sync or eligible: where this node registers with damage, it
+        is as one that lost something (`server.replication.previous_epoch`), and the controller takes out what a
+        heartbeat calls incomplete.  Returns whether it was done.
         """
         broker = self._broker
         log = partition.log
-        if not (log.damage and log.recovery.damaged) or partition.offline:
+        if not log.damage or partition.offline:
             return False
         if broker.node_id in (*state.isr, *state.elr) or state.leader == NO_NODE:
             return False
         gone = tuple(log.damage)
-        broker.guarded(lambda: log.truncate_fully_and_start_at(log.log_start_offset, now), now)
+        start = max(gone[0].start, log.log_start_offset)
+        cut = log.truncate_to if start > log.log_start_offset else log.truncate_fully_and_start_at
+        broker.guarded(lambda: cut(start, now), now)
         if log.damage:
             return False
         partition.high_watermark = log.high_watermark
         partition.touch()
         broker.host.fetched_anew(log, gone)
         return True
-
-    def _hand_over(self, partition: Partition, state: PartitionState) -> None:
-        """A leader whose log was damaged when this node started lets another one lead, which has all records.
-
-        It leads because nobody else could when it came back: it was the last one in sync.  Not before so many
-        others are in sync that it does not become eligible by leaving (KIP-966): it is to be fetched anew.
-        """
-        log = partition.log
-        if not (log.damage and log.recovery.damaged) or partition.offline:
-            return
-        if len(state.isr) > min(partition.config.min_insync_replicas, len(state.replicas)):
-            self._broker.host.stand_down(log)
 
     def _host(
         self,
@@ -326,6 +316,8 @@ class Reconciler:
             eligible=broker.eligible,
         )
         broker.space.applies_to(partition)
+        if log.damage:
+            broker.lacks(partition)
         self._moves.hosted(partition)
         if directory is not None and directory.directory_id != registered:
             assigned.append((topic.id, state.index, directory.directory_id))

@@ -11,7 +11,13 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping
 
 from barnabas.controller.decisions.directories import directories_reported
-from barnabas.controller.decisions.partitions import elect_for, elect_reported, give_away, remove_broker
+from barnabas.controller.decisions.partitions import (
+    elect_for,
+    elect_reported,
+    give_away,
+    remove_broker,
+    take_out,
+)
 from barnabas.controller.feature_levels import ELR_FEATURE, METADATA_VERSION, level_text, unknown_level
 from barnabas.controller.image import BrokerState, MetadataImage
 from barnabas.controller.versions import CONTROLLERS_LEAVE, DIRECTORIES
@@ -243,6 +249,7 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Deciding:
         registered_at=broker.epoch if old is None else old.registered_at,
         shutdown_offset=None if old is None else old.shutdown_offset,
         unfit=frozenset(request.unfit_log_dirs),
+        incomplete=frozenset((row.topic_id, row.partition_index) for row in request.incomplete),
         log_ends={
             (row.topic_id, row.partition_index): (row.leader_epoch, row.end_offset)
             for row in request.leaderless
@@ -273,7 +280,8 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Deciding:
         records += yield from _leave(view, broker)
         contact = contact._replace(shutdown_offset=view.next_offset + len(records) - 1)
     else:
-        if contact.unfit:
+        records += yield from take_out(view.image, broker.id, contact.incomplete, view.rules)
+        if contact.unfit and not records:  # (each decides by the image, perhaps about the same partition)
             records += yield from give_away(view.image, broker.id, contact.unfit, view.rules)
             given_away = view.next_offset + len(records) - 1 if records else NO_OFFSET
         if contact.log_ends:

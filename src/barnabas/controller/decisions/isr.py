@@ -94,6 +94,8 @@ def _alter(
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     for broker, epoch in members:
         _check_eligible(view.image, broker, epoch)
+        if broker not in state.isr and view.is_incomplete(topic.id, state.index, broker):
+            raise KafkaError(ErrorCode.INELIGIBLE_REPLICA)
     change = change_partition(
         topic, state, view.rules(topic), isr=isr, recovered=state.recovering and not recovering
     )

@@ -2,7 +2,8 @@
 
 A leader must be acceptable (registered, unfenced, not shutting down, its directory online) and valid (in
 the ISR, or in the ELR while the ISR is empty).  The leader stays if it can; else the first valid replica in
-assignment order leads; among the valid ones those whose disk is neither full nor slow go first.  Without a
+assignment order leads; among the valid ones those whose disk is neither full nor slow, and whose replica lacks
+nothing, go first.  Without a
 valid one the last known leader leads, or the replica whose log goes further; else, where unclean elections
 are allowed, the first acceptable one.  In both cases the ISR is that one alone and the partition is recovering.
 
@@ -48,6 +49,7 @@ __all__ = [
     "give_away",
     "lies_in",
     "remove_broker",
+    "take_out",
     "without",
 ]
 
@@ -98,10 +100,11 @@ class ElectionRules(NamedTuple):
     """What an election has to know besides the partition.
 
     `acceptable(broker, partition)`: whether that broker could lead now, and `fit`: whether its disk is neither
-    full nor slow.  `min_isr` is the topic's min.insync.replicas.  `log_end(broker, partition)` is where its log
-    ends, None where it did not say; `waits(broker)`: whether this last known leader waits for what others say.
-    `heard(broker)`: whether it has reported to this controller, which knows nothing of its disks and logs before.
-    `level` is that of metadata.version; `directory(broker)` where a new replica lies.
+    full nor slow, and its replica complete.  `min_isr` is the topic's min.insync.replicas.
+    `log_end(broker, partition)` is where its log ends, None where it did not say; `waits(broker)`: whether this
+    last known leader waits for what others say.  `heard(broker)`: whether it has reported to this controller, which
+    knows nothing of its disks and logs before.  `level` is that of metadata.version; `directory(broker)` where a
+    new replica lies.
     """
 
     acceptable: Callable[[NodeId, PartitionState], bool]
@@ -371,6 +374,12 @@ def remove_broker(
     return changes
 
 
+def _handing_over(rules: ElectionRules, broker: NodeId) -> ElectionRules:
+    """Return the rules by which others, who were heard and are fit, take over from `broker`."""
+    usual = without(rules, broker)
+    return usual._replace(fit=lambda other, at: usual.heard(other) and usual.fit(other, at))
+
+
 def give_away(
     image: MetadataImage,
     broker: NodeId,
@@ -386,12 +395,7 @@ def give_away(
     returns as every replica that keeps up does.
     """
     changes: list[PartitionChangeRecord] = []
-
-    def rules_of(topic: Topic) -> ElectionRules:
-        usual = without(rules_for(topic), broker)
-        return usual._replace(fit=lambda other, at: usual.heard(other) and usual.fit(other, at))
-
-    rules = cache(lambda topic_id: rules_of(image.topics[topic_id]))
+    rules = cache(lambda topic_id: _handing_over(rules_for(image.topics[topic_id]), broker))
 
     def concerned(topic: Topic, state: PartitionState) -> bool:
         return state.leader == broker and lies_in(state, broker, directories)
@@ -406,6 +410,34 @@ def give_away(
         if any(how.acceptable(other, state) and how.fit(other, state) for other in others):
             enough = len(others) >= min(how.min_isr, len(state.replicas))
             change = change_partition(topic, state, how, isr=others if enough else None)
+            if change is not None:
+                changes.append(change)
+    return changes
+
+
+def take_out(
+    image: MetadataImage,
+    broker: NodeId,
+    incomplete: Collection[tuple[TopicId, int]],
+    rules_for: Callable[[Topic], ElectionRules],
+) -> Generator[None, None, list[PartitionChangeRecord]]:
+    """Return the records that take a broker out of the ISRs and ELRs of partitions of which it lacks records.
+
+    Where no other replica that has everything could lead, the partition stays as it is.
+    """
+    changes: list[PartitionChangeRecord] = []
+    rules = cache(lambda topic_id: _handing_over(rules_for(image.topics[topic_id]), broker))
+    for topic_id, index in sorted(incomplete):
+        topic = image.topics.get(topic_id)
+        state = topic.partitions.get(index) if topic is not None else None
+        if topic is None or state is None or broker not in (*state.isr, *state.elr):
+            continue
+        yield
+        how = rules(topic_id)
+        others = [member for member in (*state.isr, *state.elr) if member != broker]
+        if any(how.acceptable(other, state) and how.fit(other, state) for other in others):
+            isr = tuple(member for member in state.isr if member != broker)
+            change = change_partition(topic, state, how, isr=isr, unclean_shutdown=broker)
             if change is not None:
                 changes.append(change)
     return changes

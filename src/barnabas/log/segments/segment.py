@@ -416,6 +416,8 @@ class Segment(SegmentFile):
                 end = min(offset, header.base_offset)
                 break
             position = at + header.size
+            if header.last_offset + 1 == offset:
+                break  # what follows goes, and need not be readable
         self._hints.clear()
         self.cut_file(position)
         self.end_position = position

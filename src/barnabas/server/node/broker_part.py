@@ -29,14 +29,14 @@ from barnabas.server.replication.clock_check import ClockCheck
 from barnabas.server.replication.coordinator_counts import CoordinatorCounts
 from barnabas.server.replication.host import NodeHost
 from barnabas.server.replication.leader_suspicion import LeaderSuspicion
-from barnabas.server.replication.lifecycle import BrokerLifecycle, LifecycleSettings
+from barnabas.server.replication.lifecycle import BrokerLifecycle, Disks, LifecycleSettings
 from barnabas.server.replication.marker_sender import MarkerSender
 from barnabas.server.replication.previous_epoch import PreviousEpoch, everything_is_synced
 from barnabas.server.replication.probes import Probes
 from barnabas.server.replication.replica_fetcher import Fetchers
 from barnabas.server.replication.shared_address import SharedAddresses
 from barnabas.server.replication.txn_verifier import TransactionVerifier
-from barnabas.wire.schemas.brokers import BrokerHeartbeatRequestLeaderless
+from barnabas.wire.schemas.brokers import BrokerHeartbeatRequestIncomplete, BrokerHeartbeatRequestLeaderless
 
 if TYPE_CHECKING:
     from barnabas.server.rights.authorizer import NodeAuthorizer
@@ -95,8 +95,7 @@ class BrokerPart:
             metadata_offset=self._applied_offset,
             random=runtime.random,
             cordoned=self._cordoned,
-            unfit=lambda: self.broker.unfit_directories,
-            leaderless=self._leaderless,
+            disks=self._disks,
             given_away=self._leads_no_more,
             clock=ClockCheck(runtime.clock, self._clock_changed),
             on_registered=self._remember,
@@ -142,6 +141,13 @@ class BrokerPart:
     def _leads_no_more(self, since: Offset) -> None:
         self.broker.gave_away(since)
         self._runtime.step.soon()
+
+    def _disks(self) -> Disks:
+        incomplete = [
+            BrokerHeartbeatRequestIncomplete(topic_id=partition.topic_id, partition_index=partition.index)
+            for partition in self.broker.incomplete()
+        ]
+        return Disks(self.broker.unfit_directories, incomplete, self._leaderless())
 
     def _leaderless(self) -> list[BrokerHeartbeatRequestLeaderless]:
         """Up to where the logs of leaderless partitions are whole: the controller may have to compare them."""

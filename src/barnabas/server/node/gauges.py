@@ -162,6 +162,22 @@ def _of_cleaner(broker: Broker, clock: Clock) -> Iterator[Metric]:
     )
     for name, meaning, value in read:
         yield Gauge(f"kafka.log:type={name}", meaning, partial(float, value))
+    scrubber = broker.maintenance.scrubber
+    yield Gauge(
+        "barnabas:type=Scrubber,name=ReadBytes",
+        "Bytes of sealed segments read to find rot",
+        partial(float, scrubber.read_bytes),
+    )
+    yield Gauge(
+        "barnabas:type=Scrubber,name=Rounds",
+        "Times that every sealed segment was read",
+        partial(float, scrubber.rounds),
+    )
+    yield Gauge(
+        "barnabas:type=Replicas,name=Incomplete",
+        "Replicas that lack records",
+        partial(float, len(broker.incomplete())),
+    )
 
 
 def _of_directories(broker: Broker, logs: LogDirectories) -> Iterator[Metric]:

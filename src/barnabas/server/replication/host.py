@@ -44,10 +44,8 @@ NOT_REPLICATED = events.register(
 FETCHED_ANEW = events.register(
     "replica.fetched-anew", logging.WARNING, "a replica that was damaged is fetched again from its leader"
 )
-STANDS_DOWN = events.register(
-    "broker.stands-down",
-    logging.WARNING,
-    "this broker gives up what it leads: other replicas have records that a log here cannot read",
+WHOLE_AGAIN = events.register(
+    "replica.whole-again", logging.INFO, "a replica that lacked records has all that were committed"
 )
 TRUNCATED = events.register(
     "replica.truncated", logging.INFO, "a log was cut back to where it agrees with its leader's"
@@ -265,16 +263,22 @@ class NodeHost:
             events.emit(
                 events.LOG_DAMAGED, log=log.path, start=damage.start, end=damage.end, reason=damage.reason
             )
+        self._lifecycle.report_soon()
 
     def fetched_anew(self, log: Log, gone: Sequence[Damage]) -> None:
-        """A log of which records could not be read is empty, and fetched from its leader."""
+        """A log is fetched again from its leader, from the first record on that could not be read."""
+        self._stood_down.discard(log)
         events.emit(FETCHED_ANEW, log=log.path, start=gone[0].start, end=gone[-1].end)
 
+    def whole_again(self, log: Log) -> None:
+        """A log has again what it lacked."""
+        events.emit(WHOLE_AGAIN, log=log.path, end=log.log_end_offset)
+        self._lifecycle.report_soon()
+
     def stand_down(self, log: Log) -> None:
-        """This broker gives up its leads, once for a log of which others have records that it cannot read."""
+        """This broker has others lead a log of which they have records that it cannot read, once for each log."""
         if log not in self._stood_down:
             self._stood_down.add(log)
-            events.emit(STANDS_DOWN, log=log.path)
             self._lifecycle.stand_down()
 
     def compacted(self, tp: TopicPartition, done: CompactionStatistics, seconds: float) -> None:

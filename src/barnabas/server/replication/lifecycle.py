@@ -26,6 +26,7 @@ from barnabas.server.replication.clock_check import ClockCheck
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.brokers import (
     BrokerHeartbeatRequest,
+    BrokerHeartbeatRequestIncomplete,
     BrokerHeartbeatRequestLeaderless,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
@@ -34,7 +35,7 @@ from barnabas.wire.schemas.brokers import (
     BrokerRegistrationResponse,
 )
 
-__all__ = ["BrokerLifecycle", "LifecycleSettings", "LifecycleState"]
+__all__ = ["BrokerLifecycle", "Disks", "LifecycleSettings", "LifecycleState"]
 
 REGISTERED = events.register("broker.registered", logging.INFO, "the controller knows this broker")
 UNFENCED = events.register("broker.unfenced", logging.INFO, "this broker may lead partitions")
@@ -46,6 +47,11 @@ OUT = events.register(
     "broker.out",
     logging.WARNING,
     "the cluster does not know this run of the broker any more, which stays out: it was unregistered",
+)
+STANDS_DOWN = events.register(
+    "broker.stands-down",
+    logging.WARNING,
+    "records that this broker leads cannot be read, and others have them: it gives up its leads",
 )
 LEFT = events.register("broker.left", logging.INFO, "the controller lets this broker stop")
 
@@ -108,6 +114,18 @@ class LifecycleSettings(NamedTuple):
         )
 
 
+class Disks(NamedTuple):
+    """What a broker's disks keep from its replicas, as it reports it in extensions that Apache Kafka passes over.
+
+    `unfit`: directories whose partitions others should lead, as they are full or slow.  `incomplete`: replicas
+    that lack records.  `leaderless`: where the logs of partitions without a leader end.
+    """
+
+    unfit: list[DirectoryId] = []
+    incomplete: list[BrokerHeartbeatRequestIncomplete] = []
+    leaderless: list[BrokerHeartbeatRequestLeaderless] = []
+
+
 class BrokerLifecycle:
     """Registers once, then reports until `leave`, or until the controller knows it no more.
 
@@ -125,17 +143,15 @@ class BrokerLifecycle:
         metadata_offset: Callable[[], Offset],
         random: Randomness,
         cordoned: Callable[[], list[DirectoryId] | None] = lambda: None,
-        unfit: Callable[[], list[DirectoryId]] = list,
-        leaderless: Callable[[], list[BrokerHeartbeatRequestLeaderless]] = list,
+        disks: Callable[[], Disks] = Disks,
         given_away: Callable[[Offset], None] = lambda offset: None,
         clock: ClockCheck | None = None,
         on_registered: Callable[[BrokerEpoch], None] = lambda epoch: None,
         on_fatal: Callable[[Exception], None] = lambda error: None,
     ) -> None:
         """`cordoned` is asked before each report: the directories that take no new replicas, None where nobody
-        would know; so is `unfit`: those whose partitions others should lead; and `leaderless`: where the logs of
-        partitions without a leader end.  `given_away` is told of the metadata
-        offset at which others lead them.  `clock` compares the clocks; `on_registered` is told of each
+        would know; so is `disks`.  `given_away` is told of the metadata offset at which others lead what lies in
+        unfit directories.  `clock` compares the clocks; `on_registered` is told of each
         registration, before this broker can be unfenced under it; `on_fatal` of the error that ended the reports:
         a broker without them only looks alive.
         """
@@ -158,9 +174,10 @@ class BrokerLifecycle:
         self._outdated = False
         self._out = False
         self._standing_down = False
+        self._understood = False
+        """Whether the controller that answered last is one of ours, and reads what `disks` says."""
         self._cordoned = cordoned
-        self._unfit = unfit
-        self._leaderless = leaderless
+        self._disks = disks
         self._given_away = given_away
         self._clock = clock
         self._on_registered = on_registered
@@ -310,8 +327,10 @@ class BrokerLifecycle:
             self._wake.set()
 
     def stand_down(self) -> None:
-        """Be fenced with the next report, at once, and ask to be unfenced with the one after: until then others
-        were elected for what this broker leads, where others are in sync.
+        """Say now which replicas are incomplete, so that others lead them.
+
+        A controller of Apache Kafka does not understand it: with the next report this broker asks it to be
+        fenced, and to be unfenced with the one after.  Until then others were elected for all that it leads.
         """
         self._standing_down = True
         self._wake.set()
@@ -327,7 +346,13 @@ class BrokerLifecycle:
             offline = sorted(self._offline)
             if self._outdated:
                 await self._refresh_registration()
-            standing_down = self._standing_down and self.state is LifecycleState.RUNNING
+            disks = self._disks()
+            self._standing_down = self._standing_down and bool(disks.incomplete)
+            standing_down = (
+                self._standing_down and not self._understood and self.state is LifecycleState.RUNNING
+            )
+            if standing_down:
+                events.emit(STANDS_DOWN, replicas=len(disks.incomplete))
             if self._clock is not None:
                 self._clock.asked()
             try:
@@ -340,8 +365,9 @@ class BrokerLifecycle:
                         want_shut_down=self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN,
                         offline_log_dirs=offline,
                         cordoned_log_dirs=self._cordoned(),
-                        unfit_log_dirs=self._unfit(),
-                        leaderless=self._leaderless(),
+                        unfit_log_dirs=disks.unfit,
+                        incomplete=disks.incomplete,
+                        leaderless=disks.leaderless,
                     )
                 )
                 assert isinstance(answer, BrokerHeartbeatResponse)
@@ -400,6 +426,7 @@ class BrokerLifecycle:
             events.emit(UNFENCED, broker=self.settings.broker_id, epoch=self.epoch)
         elif not self.fenced and answer.is_fenced and not answer.should_shut_down:
             events.emit(FENCED, broker=self.settings.broker_id, epoch=self.epoch)
+        self._understood = answer.now_ms > 0
         self.fenced = answer.is_fenced
         self._may_stop = answer.should_shut_down
         if answer.given_away >= 0:

@@ -137,6 +137,7 @@ class Setup:
             "controller.listener.names": "CONTROLLER",
             "log.dirs": ",".join(DIRECTORIES[: self.directories]),
             "barnabas.metadata.reserve.bytes": "0",
+            "barnabas.scrub.interval.ms": "-1",
             **quorum,
             **dict(self.settings),
         }

@@ -110,6 +110,9 @@ class BrokerHeartbeatRequest(Message, key=63, versions="0-2", flexible="0+"):
     leaderless: Array[BrokerHeartbeatRequestLeaderless] = since(
         0, default=[], tag=OWN_TAG + 3, ignorable=True
     )
+    incomplete: Array[BrokerHeartbeatRequestIncomplete] = since(
+        0, default=[], tag=OWN_TAG + 4, ignorable=True
+    )
 
 
 class BrokerHeartbeatRequestLeaderless(Struct, called="LeaderlessReplica"):
@@ -117,6 +120,11 @@ class BrokerHeartbeatRequestLeaderless(Struct, called="LeaderlessReplica"):
     partition_index: Int32 = 0
     leader_epoch: Int32 = -1
     end_offset: Int64 = -1
+
+
+class BrokerHeartbeatRequestIncomplete(Struct, called="IncompleteReplica"):
+    topic_id: Uuid = ZERO_UUID
+    partition_index: Int32 = 0
 
 
 class BrokerHeartbeatResponse(Message, key=63, versions="0-2", flexible="0+"):

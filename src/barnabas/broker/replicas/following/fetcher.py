@@ -441,7 +441,7 @@ class Follower:
         self.truncations += 1
         partition.high_watermark = partition.log.high_watermark
         self.moved(followed)
-        self._broker.host.truncated(partition.topic, partition.index, before, partition.log.log_end_offset)
+        self._broker.truncated(partition, before)
         if partition.log.acknowledged_end_offset < partition.log.log_end_offset:
             self._unsafe[followed] = None
         partition.touch()

@@ -1,4 +1,4 @@
-"""Mutants of replicas that may lack records after an unclean stop, and of who leads then."""
+"""Mutants of replicas that lack records, or may: who leads then, and what is fetched again."""
 
 from __future__ import annotations
 
@@ -41,5 +41,58 @@ LACKING: tuple[Mutant, ...] = (
         "if False and",
         guard="tests/controller/test_brokers.py"
         "::test_a_last_leader_waits_half_a_minute_for_replicas_that_are_away",
+    ),
+    mutant(
+        "an incomplete replica stays in sync",
+        "the controller does not hear which replicas lack records",
+        "controller.decisions.brokers heartbeat",
+        "take_out(view.image, broker.id, contact.incomplete,",
+        "take_out(view.image, broker.id, (),",
+        guard="tests/controller/test_elections.py"
+        "::test_a_replica_that_lacks_records_neither_leads_nor_counts_where_another_has_them",
+    ),
+    mutant(
+        "an incomplete replica is back at once",
+        "a leader that has not heard of it yet takes a replica back that is fetched again",
+        "controller.decisions.isr _alter",
+        "if broker not in state.isr and view.is_incomplete(",
+        "if False and view.is_incomplete(",
+        guard="tests/controller/test_isr.py"
+        "::test_a_replica_that_lacks_records_may_not_join_until_it_has_them",
+    ),
+    mutant(
+        "cut is complete",
+        "a replica counts as complete once what was unreadable is cut off",
+        "broker.replicas.hosted_partitions HostedPartitions.incomplete",
+        "not log.damage and log.log_end_offset >= end",
+        "not log.damage",
+        guard="tests/broker/test_damaged.py"
+        "::test_a_leader_that_rots_while_it_runs_hands_over_and_is_fetched_again",
+    ),
+    mutant(
+        "cut while it counts",
+        "a replica in sync, or eligible, is cut to be fetched again",
+        "broker.replicas.reconcile Reconciler._begin_anew",
+        "if broker.node_id in (*state.isr, *state.elr) or",
+        "if",
+        guard="tests/broker/test_damaged.py"
+        "::test_a_damaged_replica_is_kept_as_long_as_it_counts_for_what_is_committed",
+    ),
+    mutant(
+        "nobody looks at what is read again and again",
+        "a leader serves a bad batch of its newest segment for ever",
+        "log.reading read",
+        "if log.read_again(offset) == _STUCK:",
+        "if False:",
+        guard="tests/server/test_damaged_replicas.py"
+        "::test_a_follower_that_must_read_where_the_leader_rots_is_not_stuck",
+    ),
+    mutant(
+        "the scrubber is blind",
+        "the background pass reads segments and tells nobody what it finds",
+        "broker.replicas.scrubber Scrubber.returned",
+        "if scrub.reason and",
+        "if False and",
+        guard="tests/broker/test_scrubber.py::test_a_bit_that_flips_is_told_of_before_anybody_reads_there",
     ),
 )
