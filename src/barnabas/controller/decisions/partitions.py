@@ -102,9 +102,9 @@ class ElectionRules(NamedTuple):
     `acceptable(broker, partition)`: whether that broker could lead now, and `fit`: whether its disk is neither
     full nor slow, and its replica complete.  `min_isr` is the topic's min.insync.replicas.
     `log_end(broker, partition)` is where its log ends, None where it did not say; `waits(broker)`: whether this
-    last known leader waits for what others say.  `heard(broker)`: whether it has reported to this controller, which
-    knows nothing of its disks and logs before.  `level` is that of metadata.version; `directory(broker)` where a
-    new replica lies.
+    last known leader waits for what others say.  `heard(broker)`: whether it has reported to this controller,
+    which knows nothing of its disks and logs before.  `level` is that of metadata.version; `directory(broker)`
+    where a new replica lies.
     """
 
     acceptable: Callable[[NodeId, PartitionState], bool]
