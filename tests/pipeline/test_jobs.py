@@ -231,6 +231,27 @@ def test_a_restore_whose_directory_cannot_be_written_names_the_flag_for_another_
     assert "--checkpoint DIR" in (caught.value.next_step or "")
 
 
+@pytest.mark.parametrize(
+    "topics",
+    [
+        *("[]", "5", '{"t": 5}', '{"t": {"id": "x"}}', '{"t": {"id": "x", "partitions": "many"}}'),
+        *('{"t": {"id": "x", "partitions": 1, "configs": 5}}', "[" * 100_000),
+    ],
+    ids=lambda text: text[:40],
+)
+def test_a_manifest_that_is_damaged_anywhere_is_told_before_anything_is_done(
+    topics: str, tmp_path: Path
+) -> None:
+    text = f'{{"format": 1, "cluster": "c", "topics": {topics}}}'
+    (tmp_path / "archive.json").write_text(text)
+    place = ArchiveDirectory(str(tmp_path))
+    for asked in (place.topics, place.files, lambda: place.claim("c", [ArchivedTopic("t", "x", 1)])):
+        with pytest.raises(DamagedArchiveError, match=r"archive\.json cannot be read") as caught:
+            asked()
+        assert caught.value.next_step
+    assert (tmp_path / "archive.json").read_text() == text
+
+
 def list_files(records: Path, name: str, *paths: str) -> None:
     """One log file of Spark's file sink."""
     (records / "_spark_metadata").mkdir(parents=True, exist_ok=True)
@@ -440,6 +461,14 @@ def test_an_index_grows_with_its_archive_and_refuses_another_one(tmp_path: Path)
     assert [one.last for one in read_index(path)] == [9, 19]
     with pytest.raises(ConfigError, match="belongs to another archive"):
         grown_index(path, [file(0, 8), file(10, 19)])
+
+
+@pytest.mark.parametrize("content", [b"", b"{}}", b'{"a": 1}', b'[{"topic": "t"}]', b"\xff", b"[" * 100_000])
+def test_an_index_that_is_damaged_is_told_with_what_helps(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "index.json").write_bytes(content)
+    with pytest.raises(BarnabasError, match="is no index of an archive") as caught:
+        read_index(str(tmp_path / "index.json"))
+    assert "--checkpoint" in (caught.value.next_step or "")
 
 
 def verdicts(*sides: dict[TopicPartition, Run | None], rename: dict[str, str] | None = None) -> list[str]:

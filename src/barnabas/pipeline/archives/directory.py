@@ -65,30 +65,33 @@ class ArchiveDirectory:
 
     def topics(self) -> list[ArchivedTopic]:
         """What is archived here.  Raises BarnabasError where that is nothing."""
-        return [
-            ArchivedTopic(name, str(said["id"]), int(said["partitions"]), said.get("configs"))
-            for name, said in sorted(self._read()["topics"].items())
-        ]
+        _, topics = self._read()
+        return [topics[name] for name in sorted(topics)]
 
     def files(self) -> list[str]:
         """The paths of the files that whole micro-batches wrote.  Raises BarnabasError."""
         self._read()
         return listed_files(self.records) if self.check_list() else []  # (none has ended yet)
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self) -> tuple[str, dict[str, ArchivedTopic]]:
+        """The cluster's id, and the topics by name."""
         self._check_kind()
         try:
             with open(self._manifest, encoding="utf-8") as file:
                 tree = json.load(file)
-            if tree["format"] != _FORMAT or not isinstance(tree["topics"], dict):
+            if tree["format"] != _FORMAT:
                 raise ValueError(f"its format is {tree['format']}")
-            return dict(tree)
+            topics = {
+                name: ArchivedTopic(name, str(said["id"]), int(said["partitions"]), _configs_in(said))
+                for name, said in tree["topics"].items()
+            }
+            return str(tree["cluster"]), topics
         except FileNotFoundError as error:
             raise NoArchiveError(
                 f"{self.path} is not an archive: it has no archive.json",
                 next_step="name the directory that `barnabas pipeline run archive` wrote",
             ) from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DamagedArchiveError(
                 f"{self._manifest} cannot be read: {error}", next_step="bring it back from a copy"
             ) from error
@@ -145,7 +148,7 @@ class ArchiveDirectory:
         """Make this the archive of these topics, or see that it is.  Raises ConfigError where it is another's."""
         wanted = {topic.name: topic for topic in topics}
         self._check_kind()
-        before: dict[str, Any] = {}
+        before: dict[str, ArchivedTopic] = {}
         if os.path.exists(self._manifest):
             before = self._check(cluster, wanted)
         else:
@@ -154,7 +157,8 @@ class ArchiveDirectory:
             "format": _FORMAT,
             "cluster": cluster,
             "topics": {
-                name: _described(topic, before.get(name, {}).get("configs")) for name, topic in wanted.items()
+                name: _described(topic, before[name].configs if name in before else None)
+                for name, topic in wanted.items()
             },
         }
         try:
@@ -166,27 +170,27 @@ class ArchiveDirectory:
                 next_step="name a directory that you may write to, on a disk with room",
             ) from error
 
-    def _check(self, cluster: str, wanted: Mapping[str, ArchivedTopic]) -> dict[str, Any]:
+    def _check(self, cluster: str, wanted: Mapping[str, ArchivedTopic]) -> dict[str, ArchivedTopic]:
         """What is written of the topics until now."""
-        found = self._read()
-        if found["cluster"] != cluster:
+        of, found = self._read()
+        if of != cluster:
             raise ConfigError(
-                f"{self.path} is an archive of cluster {found['cluster']}, not of {cluster}",
+                f"{self.path} is an archive of cluster {of}, not of {cluster}",
                 next_step="name another directory",
             )
-        if found["topics"].keys() != wanted.keys():
+        if found.keys() != wanted.keys():
             raise ConfigError(
-                f"{self.path} is an archive of {', '.join(sorted(found['topics']))}",
+                f"{self.path} is an archive of {', '.join(sorted(found))}",
                 next_step="name the same topics, or another directory",
             )
         for name, topic in wanted.items():
-            if found["topics"][name]["id"] != topic.id:
+            if found[name].id != topic.id:
                 raise ConfigError(
                     f"{self.path} has another topic {name}, which was deleted: its id is "
-                    f"{found['topics'][name]['id']}, not {topic.id}",
+                    f"{found[name].id}, not {topic.id}",
                     next_step="name another directory",
                 )
-        return dict(found["topics"])
+        return found
 
 
 def check_nothing_else(path: str, own: Collection[str] = ()) -> None:
@@ -210,6 +214,11 @@ def _data_of(path: str) -> str:
     if name.startswith(".") and name.endswith(".crc"):
         name = name.removeprefix(".").removesuffix(".crc")
     return os.path.join(folder, name)
+
+
+def _configs_in(said: Mapping[str, Any]) -> dict[str, str] | None:
+    configs = said.get("configs")
+    return None if configs is None else {str(name): str(value) for name, value in configs.items()}
 
 
 def _described(topic: ArchivedTopic, configs_before: Mapping[str, str] | None) -> dict[str, Any]:

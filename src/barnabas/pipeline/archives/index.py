@@ -168,8 +168,12 @@ def read_index(path: str) -> list[ArchivedFile]:
     try:
         with open(path, encoding="utf-8") as file:
             return [ArchivedFile(**entry) for entry in json.load(file)]
-    except (OSError, ValueError, TypeError) as error:
-        raise BarnabasError(f"{path} is no index of an archive: {error}") from error
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise BarnabasError(
+            f"{path} is no index of an archive: {error}",
+            next_step="bring it back from a copy; or delete the topics that were restored, and restore again with "
+            "another --checkpoint",
+        ) from error
 
 
 def write_whole(path: str, text: str) -> None:

@@ -83,7 +83,7 @@ class MirrorDirectory:
             if said["format"] != _FORMAT or not isinstance(said["made"], dict):
                 raise ValueError(f"its format is {said['format']}")
             return dict(said)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise BarnabasError(
                 f"{self._manifest} cannot be read: {error}", next_step="bring it back from a copy"
             ) from error
