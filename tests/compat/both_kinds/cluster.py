@@ -113,16 +113,19 @@ class Four:
 
         return int(eventually(look, 90, "a leader"))
 
-    def serving(self) -> None:
-        """Wait until all four serve and every replica is in sync."""
+    def serving(self, *topics: str) -> None:
+        """Wait until each of the four nodes knows all of them and these topics, and every replica is in sync."""
 
-        def look() -> bool:
-            with Admin(self.bootstrap, timeout=5) as admin:
+        def known_to(node: Member) -> bool:
+            with Admin(f"127.0.0.1:{node.port}", timeout=5) as admin:
                 alive = {broker.id for broker in admin.describe_cluster().brokers}
-                rows = [p for topic in admin.topics(internal=True) for p in topic.partitions.values()]
-                return alive == set(self.nodes) and all(set(p.isr) == set(p.replicas) for p in rows)
+                found = {topic.name: topic.partitions.values() for topic in admin.topics(internal=True)}
+                rows = [row for partitions in found.values() for row in partitions]
+                whole = all(set(row.isr) == set(row.replicas) for row in rows)
+                return alive == set(self.nodes) and found.keys() >= set(topics) and whole
 
-        eventually(look, 120, "all serve, all in sync")
+        for node in self.nodes.values():
+            eventually(lambda node=node: known_to(node), 120, f"{node} knows all, all in sync")
 
     def placed(self, leading: str, count: int) -> list[list[int]]:
         """Return three replicas for each of `count` partitions, both kinds in each, one kind first."""
@@ -210,7 +213,7 @@ class Four:
         asked = self.of_kind(self.cell.creates)[0]
         self.coordinator("g", at=asked)
         self.coordinator("t", of_transactions=True, at=asked)
-        self.serving()
+        self.serving(*INTERNAL)
         with Admin(self.bootstrap, timeout=30) as admin:
             counts = {topic.name: len(topic.partitions) for topic in admin.topics(internal=True)}
             assert [counts[name] for name in INTERNAL] == [50, 50], counts
