@@ -9,10 +9,11 @@ from raft_solo import Solo
 from barnabas.errors import ErrorCode
 from barnabas.model import ZERO_UUID, Endpoint, ReplicaKey, Uuid
 from barnabas.raft.discovery.book import LAST_START, MOST_CONTACTS, AddressBook, Contact
-from barnabas.raft.effects import Effect, SaveBook, Send
+from barnabas.raft.effects import Effect, Event, SaveBook, Send
 from barnabas.raft.entries import ElectionState
 from barnabas.raft.messages import (
     Answered,
+    BeginQuorumEpochRequest,
     ExchangeRequest,
     ExchangeResponse,
     Failed,
@@ -206,6 +207,28 @@ def test_a_leader_that_needs_nobody_tells_where_it_is_until_the_known_place_has_
     while not asked(node):
         wait(node)
     assert node.mono - heard >= 5.0, "once heard, from time to time"
+
+
+@pytest.mark.parametrize(("voters", "said"), [((1,), 0), ((1, 2), 1)])
+def test_only_a_node_that_found_others_says_that_its_known_addresses_are_outdated(
+    voters: tuple[int, ...], said: int
+) -> None:
+    """The first node of a cluster names those that are yet to come."""
+    config = RaftConfig(cluster_id=CLUSTER, bootstrap=(KNOWN,), exchange_interval=30.0)
+    node = Solo(voters, config=config, saved=ElectionState(3, origin=QUORUM))
+    if len(voters) > 1:
+        node.step(
+            Received(
+                "begin", BeginQuorumEpochRequest(4, 2, (endpoint_of(2),), cluster_id=CLUSTER, origin=QUORUM)
+            )
+        )
+    noted: list[str] = []
+    while node.mono < 140.0:
+        for send in asked(node).values():
+            node.step(Failed(send.correlation, "refused"))
+        node.sent.clear()
+        noted += [effect.name for effect in wait(node) if isinstance(effect, Event)]
+    assert noted.count("raft.bootstrap.outdated") == said
 
 
 def test_without_an_interval_nobody_is_asked() -> None:

@@ -130,9 +130,13 @@ class Exchange:
             self._round = now.mono + core.random.uniform(interval / 2, interval)
 
     def _warn_of_bootstrap(self, core: Core) -> None:
-        """The quorum was found, and none of the configured addresses answered: somebody should change them."""
+        """Say that the quorum was found and no configured address answered: somebody should change them.
+
+        A sole voter found nobody: the nodes at those addresses may not be there yet.
+        """
         asked = [self._asked.get((server.host, server.port)) for server in core.config.bootstrap]
-        if self._outdated or not asked or not all(one is not None and one.failures for one in asked):
+        unanswered = bool(asked) and all(one is not None and one.failures for one in asked)
+        if self._outdated or core.is_sole_voter or not unanswered:
             return
         self._outdated = True
         servers = ",".join(f"{e.host}:{e.port}" for e in self._found(core))
