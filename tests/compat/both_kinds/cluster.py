@@ -17,6 +17,7 @@ from barnabas.client.admin.admin import Admin
 from barnabas.errors import ErrorCode
 from barnabas.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from barnabas.wire.schemas.groups import FindCoordinatorRequest
+from barnabas.wire.schemas.topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 
 __all__ = ["CELLS", "OURS", "THEIRS", "Cell", "Four"]
 
@@ -141,12 +142,24 @@ class Four:
         return rows
 
     def create(self, topic: str, partitions: int) -> None:
-        """Create a topic whose partitions are led by the cell's kind."""
-        from confluent_kafka.admin import AdminClient, NewTopic
+        """Create a topic whose partitions are led by the cell's kind; ask a node that lives.
 
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        wanted = NewTopic(topic, partitions, replica_assignment=self.placed(self.cell.leads, partitions))
-        admin.create_topics([wanted])[topic].result(30)
+        Apache Kafka's brokers name any broker as the controller, for seconds also one that was just killed, and
+        librdkafka waits for that one.
+        """
+        rows = [
+            CreatableReplicaAssignment(partition_index=number, broker_ids=row)
+            for number, row in enumerate(self.placed(self.cell.leads, partitions))
+        ]
+        wanted = CreatableTopic(name=topic, num_partitions=-1, replication_factor=-1, assignments=rows)
+        request = CreateTopicsRequest(topics=[wanted], timeout_ms=10000)
+
+        def created() -> bool:
+            asked = next(node for node in self.nodes.values() if node.alive)
+            code = asked.ask(request, broker=True).topics[0].error_code
+            return code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+        eventually(created, 60, f"{topic} is there")
 
     def coordinator(self, key: str, *, of_transactions: bool = False, at: int | None = None) -> int:
         """Return the coordinator of a group or a transactional id, asked of one node."""
