@@ -11,7 +11,7 @@ import pytest
 
 from barnabas.errors import ErrorCode
 from barnabas.model import OFFSETS_TOPIC, Now, TopicPartition
-from barnabas.server.api.groups import GROUP, TRANSACTION, GroupApi
+from barnabas.server.api.groups import GROUP, SHARE, TRANSACTION, GroupApi
 from barnabas.server.api.transactions import TransactionApi
 from barnabas.wire.schemas.groups import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.wire.schemas.transactions import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -58,6 +58,17 @@ def test_a_coordinator_that_still_loads_is_not_available(
     assert isinstance(answer, FindCoordinatorResponse)
     (one,) = answer.coordinators
     assert (one.error_code, one.node_id) == found
+
+
+@pytest.mark.parametrize(("kind", "why"), [(SHARE, "share groups are not served"), (7, "no type 7")])
+def test_a_coordinator_that_nobody_serves_is_refused_for_good_and_by_name(kind: int, why: str) -> None:
+    """Whoever asks would retry what is refused for now."""
+    context: Any = SimpleNamespace(version=6)
+    request = FindCoordinatorRequest(key_type=kind, coordinator_keys=["g:AAAAAAAAAAAAAAAAAAAAAQ:0"])
+    answer = api(HERE, serves=True).find_coordinator(context, request)
+    assert isinstance(answer, FindCoordinatorResponse)
+    (one,) = answer.coordinators
+    assert one.error_code == ErrorCode.INVALID_REQUEST and why in (one.error_message or "")
 
 
 async def answered(ask: Callable[[], Awaitable[Any]]) -> Any:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GroupApi"]
 
-GROUP, TRANSACTION = 0, 1
+GROUP, TRANSACTION, SHARE = 0, 1, 2
 TOPIC_OF_TYPE = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC}
 """Type of a key -> the topic whose leaders coordinate what has such keys."""
 BATCHED_FROM = 4
@@ -169,7 +169,8 @@ class GroupApi:
 
         name = TOPIC_OF_TYPE.get(key_type)
         if name is None:
-            return refused(ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {key_type} here")
+            what = "share groups are not served" if key_type == SHARE else f"there is no type {key_type}"
+            return refused(ErrorCode.INVALID_REQUEST, f"there is no such coordinator here: {what}")
         image = self._image
         state = image.partition(name, self._place(key_type)(key))
         broker = image.brokers.get(state.leader) if state is not None else None
