@@ -44,7 +44,7 @@ _CAUSES = (
     ("metadata carried out", "broker/replicas/reconcile"),
     ("metadata carried out", "server/replication/applier"),
     ("an answer about topics", "handlers_metadata"),
-    ("maintenance", "broker/replicas/maintenance"),
+    ("maintenance", "broker/replicas/maintenance/maintenance"),
     ("the quorum", "raft/"),
 )
 """A cause, and what the frames of the most frequent sample hold then; the first that fits counts."""

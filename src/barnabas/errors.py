@@ -16,6 +16,7 @@ __all__ = [
     "ErrorCode",
     "KafkaError",
     "PortTakenError",
+    "ShortFileError",
     "StorageError",
     "UnreadableError",
     "WireError",
@@ -322,3 +323,11 @@ class StorageError(BarnabasError):
         self.directory = directory
         self.full = full
         self.descriptors = descriptors
+
+
+class ShortFileError(StorageError):
+    """The file at `path` has fewer bytes than were written to it: somebody has cut it."""
+
+    def __init__(self, path: str, size: int) -> None:
+        super().__init__(f"{path} ends before {size}, where it was written")
+        self.path = path

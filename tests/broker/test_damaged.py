@@ -108,7 +108,7 @@ def rotten(replicas: Replicas, id_: int) -> None:
     partition.log.read(2, 1 << 20, 8)
     with pytest.raises(DamagedError) as found:
         partition.log.read(2, 1 << 20, 8)
-    node.broker.damage_found(partition, found.value)
+    node.broker.damage_found(partition, found.value, node.now)
     assert node.outside.damages == [("/data/t-0", 2, 4)]
 
 
@@ -162,6 +162,16 @@ def test_where_every_replica_lacks_records_none_leaves() -> None:
     replicas.report(2)
     replicas.report(1)
     assert replicas.state.leader == 1 and replicas.state.isr == (1, 2), "neither is complete"
+
+
+def test_a_reader_is_sent_to_look_for_another_leader_and_told_of_damage_if_none_comes() -> None:
+    replicas = Replicas()
+    several_segments(replicas)
+    rotten(replicas, 1)
+    leader = replicas.nodes[1]
+    assert leader.fetch({WHERE: 2}, version=17).fetched.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    leader.after(6)
+    assert leader.fetch({WHERE: 2}, version=17).fetched.error_code == ErrorCode.CORRUPT_MESSAGE
 
 
 def led_by_a_damaged_one(**settings: str) -> Replicas:

@@ -7,7 +7,7 @@ from tests.broker.harness import Node
 
 from barnabas.broker.replicas import broker as replicas
 from barnabas.broker.replicas import isr as in_sync
-from barnabas.broker.replicas import maintenance as maintenance
+from barnabas.broker.replicas.maintenance import maintenance
 from barnabas.broker.replicas.partition import Partition
 from barnabas.log.log import Log
 from barnabas.model import Now, Offset

@@ -1,4 +1,4 @@
-"""A broker reads its sealed segments in the background, and finds what the disk has changed."""
+"""A broker reads its segments in the background, and finds what the disk has changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def after(node: Node, seconds: int) -> None:
         node.turn()
 
 
-def test_every_sealed_segment_is_read_once_in_the_interval() -> None:
+def test_every_segment_is_read_once_in_the_interval() -> None:
     node = scrubbed(MemoryDisk())
     after(node, int(INTERVAL_S * 1.5))
     scrubber = node.broker.maintenance.scrubber
@@ -50,6 +50,16 @@ def test_a_bit_that_flips_is_told_of_before_anybody_reads_there() -> None:
     assert len(node.broker.incomplete()) == 1
 
 
+def test_the_newest_segment_is_read_as_far_as_it_is_durable() -> None:
+    disk = MemoryDisk()
+    node = scrubbed(disk)
+    node.append(batch("newest"))
+    node.turn()
+    disk.corrupt(f"/data/t-0/{SEGMENTS:020d}.log", 70, flip=1)
+    after(node, int(INTERVAL_S * 1.5))
+    assert node.outside.damages == [("/data/t-0", SEGMENTS, SEGMENTS + 1)]
+
+
 def test_an_offset_that_no_crc_covers_is_checked_too() -> None:
     disk = MemoryDisk()
     node = scrubbed(disk)
@@ -67,7 +77,7 @@ def test_a_segment_that_is_deleted_while_it_is_read_is_no_damage() -> None:
     while scrub is None:
         node.after(60)
         scrub = node.broker.maintenance.scrubber.step(node.now)
-    disk.corrupt(scrub.segment.path(".log"), 5_000)
+    disk.corrupt(scrub.segment.path(".log"), 50)
     scrub.run()
     log.truncate_fully_and_start_at(9, node.now)
     node.broker.maintenance.scrubber.returned(scrub, node.now)

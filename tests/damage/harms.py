@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 SEGMENT = r"0{19}\d|\d{20}"
@@ -72,10 +72,9 @@ def delete(content: bytes, chance: random.Random) -> None:
 HARMS: tuple[Callable[[bytes, random.Random], bytes | None], ...] = (cut, flip, zero, empty, delete, junk)
 
 
-def damage(folder: Path, seed: int) -> str | None:
-    """Damage one file; what was done, None where that left the file as it was."""
+def damage(folder: Path, seed: int, kinds: Sequence[str] = tuple(KINDS)) -> str | None:
+    """Damage one file of these kinds; what was done, None where that left the file as it was."""
     chance = random.Random(seed)
-    kinds = list(KINDS)
     kind = kinds[seed % len(kinds)]
     harm = HARMS[(seed // len(kinds)) % len(HARMS)]
     files = sorted(

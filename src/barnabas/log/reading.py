@@ -24,7 +24,7 @@ from barnabas.wire.records import BatchHeader
 if TYPE_CHECKING:
     from barnabas.log.state import LogState
 
-__all__ = ["damaged_at", "just_written", "read", "readable_headers"]
+__all__ = ["damage_of", "damaged_at", "just_written", "read", "readable_headers"]
 
 _SMALL_BYTES = 64 * 1024
 """Up to so many bytes are cheaper copied than read back."""
@@ -154,6 +154,19 @@ def damaged_at(log: LogState, offset: Offset, reason: str) -> DamagedError:
         at = Damage(offset, max(offset, min(last, end - 1)) + 1, reason)
         found.append(at)
     return DamagedError(log.topic_partition, at, log.note_damage(found))
+
+
+def damage_of(log: LogState, path: str) -> DamagedError | None:
+    """Find out what is gone of a segment whose file was cut by somebody; None: it is whole, or not there any more.
+
+    Raises StorageError.
+    """
+    segment = next((one for one in log.segments if one.path(".log") == path), None)
+    if segment is None:
+        return None
+    end = min(segment.limit, log.written_end_offset)
+    found = examine(segment, end, gaps=segment.base < log.recovery.gaps_below)
+    return DamagedError(log.topic_partition, found[0], log.note_damage(found)) if found else None
 
 
 def readable_headers(

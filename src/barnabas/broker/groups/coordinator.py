@@ -209,7 +209,7 @@ class Groups:
             self._unload(index)
             self.unreadable += 1
             if isinstance(error, DamagedError):
-                self.broker.damage_found(partition, error)
+                self.broker.damage_found(partition, error, now)
             return
         finally:
             self.unreadable += loading.unreadable

@@ -31,10 +31,10 @@ from barnabas.broker.replicas.dir_moves import CopyJob, Moves
 from barnabas.broker.replicas.following.followers import Followers
 from barnabas.broker.replicas.hosted_partitions import HostedPartitions
 from barnabas.broker.replicas.isr import InSyncSets
-from barnabas.broker.replicas.maintenance import Maintenance
+from barnabas.broker.replicas.maintenance.maintenance import Maintenance
+from barnabas.broker.replicas.maintenance.scrubber import Scrub
 from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.replicas.reconcile import Reconciler
-from barnabas.broker.replicas.scrubber import Scrub
 from barnabas.broker.replicas.slow_disks import SlowDisks
 from barnabas.broker.sessions import SessionCache, SessionStatistics
 from barnabas.broker.txn_verification import Verifications

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from barnabas.broker.ports import BrokerHost
 from barnabas.broker.replicas.disk_space import Space
@@ -17,11 +17,13 @@ from barnabas.broker.replicas.quota import Quota
 from barnabas.broker.replicas.sync_schedule import NO_LIMIT
 from barnabas.config import Config, LogConfig
 from barnabas.controller.image import MetadataImage
-from barnabas.errors import ConfigError, StorageError
+from barnabas.errors import ConfigError, ErrorCode, ShortFileError, StorageError
 from barnabas.log.log import Log
+from barnabas.log.reading import damage_of
 from barnabas.log.segments.damage import DamagedError
 from barnabas.log.storage.log_directories import LogDirectories
 from barnabas.log.storage.log_directory import LogDirectory
+from barnabas.log.storage.log_names import partition_of
 from barnabas.model import (
     INTERNAL_TOPICS,
     BrokerEpoch,
@@ -39,6 +41,17 @@ LeadershipCallback = Callable[[Partition, bool, Epoch], None]
 """Called as (partition, whether this node leads it now, leader epoch) after the change."""
 
 _T = TypeVar("_T")
+
+
+_HAND_OVER_S = 5.0
+"""Seconds for which readers of what cannot be read are sent to look for another leader."""
+
+
+class _Lack(NamedTuple):
+    """A replica lacks records until its log has all below `end` again; `since`: monotonic seconds."""
+
+    end: Offset
+    since: float
 
 
 class HostedTopic:
@@ -88,8 +101,7 @@ class HostedPartitions:
         self.no_room = False
         """Whether the last thing that was `guarded` failed because there was no room."""
         self._failed: set[str] = set()
-        self._incomplete: dict[Partition, Offset] = {}
-        """Replicas that lack records, and up to where they have to have them."""
+        self._incomplete: dict[Partition, _Lack] = {}
         self._leadership: list[LeadershipCallback] = []
 
     @property
@@ -222,8 +234,12 @@ class HostedPartitions:
     def storage_failed(self, partition: Partition, error: StorageError, now: Now) -> None:
         """An operation on a partition's log failed: its directory is offline for good.
 
-        If there was only no room, what was not written is gone again and who waits for it is told.
+        If there was only no room, what was not written is gone again and who waits for it is told.  A file that is
+        too short is damage of that log alone.
         """
+        if isinstance(error, ShortFileError):
+            self.unreadable(error, now)
+            return
         if error.full and partition.log.failed is None:
             if error.descriptors:
                 self.host.descriptors_short(error)
@@ -236,12 +252,19 @@ class HostedPartitions:
         if directory is not None:
             self.directory_failed(directory, error, now)
 
-    def damage_found(self, partition: Partition, error: DamagedError) -> None:
-        """A reader asked for records that cannot be read.  The host hears of it the first time."""
+    def damage_found(self, partition: Partition, error: DamagedError, now: Now) -> ErrorCode:
+        """Note that a reader asked for records that cannot be read; the host hears of it the first time.
+
+        Returns what to answer: for `_HAND_OVER_S`, to look for another leader, where one may take over.
+        """
         if error.news:
-            self.lacks(partition)
+            self.lacks(partition, now)
             self.host.damaged(partition.log, error.news)
             self.hand_over(partition)
+        state, lack = self.image.partition(partition.topic, partition.index), self._incomplete.get(partition)
+        if state is None or len(state.isr) < 2 or lack is None or now.mono > lack.since + _HAND_OVER_S:
+            return error.code
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def hand_over(self, partition: Partition) -> None:
         """Let another one lead, which has all records, where this node leads and cannot read some of them.
@@ -255,21 +278,22 @@ class HostedPartitions:
         if len(state.isr) > min(partition.config.min_insync_replicas, len(state.replicas)):
             self.host.stand_down(partition.log)
 
-    def rots(self, log: Log, error: DamagedError) -> None:
+    def rots(self, log: Log, error: DamagedError, now: Now) -> None:
         """The scrubber met records that cannot be read."""
         partition = self.partition(*log.topic_partition)
         if partition is not None and partition.log is log:
-            self.damage_found(partition, error)
+            self.damage_found(partition, error, now)
 
-    def lacks(self, partition: Partition) -> None:
+    def lacks(self, partition: Partition, now: Now) -> None:
         """Note that a replica cannot read records of its log."""
-        self._incomplete[partition] = max(self._incomplete.get(partition, 0), partition.high_watermark)
+        lack = self._incomplete.get(partition, _Lack(0, now.mono))
+        self._incomplete[partition] = lack._replace(end=max(lack.end, partition.high_watermark))
 
     def truncated(self, partition: Partition, before: Offset) -> None:
         """A log was cut back from `before` to where it agrees with its leader's, which decides what it lacks."""
         end = partition.log.log_end_offset
-        if partition in self._incomplete:
-            self._incomplete[partition] = min(self._incomplete[partition], end)
+        if (lack := self._incomplete.get(partition)) is not None:
+            self._incomplete[partition] = lack._replace(end=min(lack.end, end))
         self.host.truncated(partition.topic, partition.index, before, end)
 
     def incomplete(self) -> list[Partition]:
@@ -277,16 +301,23 @@ class HostedPartitions:
 
         Not before, though nothing unreadable is left: meanwhile the leader has heard of where they begin anew.
         """
-        for partition, end in list(self._incomplete.items()):
+        for partition, lack in list(self._incomplete.items()):
             log = partition.log
-            if partition.gone or (not log.damage and log.log_end_offset >= end):
+            if partition.gone or (not log.damage and log.log_end_offset >= lack.end):
                 del self._incomplete[partition]
                 if not partition.gone:
                     self.host.whole_again(log)
         return list(self._incomplete)
 
     def unreadable(self, error: StorageError, now: Now) -> None:
-        """A file could not be read while an answer was sent from it."""
+        """A file could not be read, perhaps while an answer was sent from it."""
+        if isinstance(error, ShortFileError):
+            tp = partition_of(error.path.split("/")[-2])
+            partition = None if tp is None else self.partition(*tp)
+            found = None if partition is None else damage_of(partition.log, error.path)
+            if partition is not None and found is not None:
+                self.damage_found(partition, found, now)
+            return
         if error.descriptors:
             self.host.descriptors_short(error)
             return

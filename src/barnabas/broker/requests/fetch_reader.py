@@ -297,9 +297,8 @@ class FetchReader:
             one.records = b""
             one.error = self._error(ErrorCode.KAFKA_STORAGE_ERROR)
         except DamagedError as error:
-            self.broker.damage_found(partition, error)
+            one.error = self.broker.damage_found(partition, error, now)
             one.records = b""
-            one.error = error.code
         except KafkaError as error:
             one.records = b""
             one.error = error.code

@@ -152,7 +152,7 @@ class StateLog:
             del self._loading[index]
             self.unreadable += 1
             if isinstance(error, DamagedError):
-                self._broker.damage_found(owned.partition, error)
+                self._broker.damage_found(owned.partition, error, now)
             return
         finally:
             self.unreadable += loading.unreadable

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from barnabas.errors import CorruptRecordError, StorageError, WireError
+from barnabas.errors import CorruptRecordError, ShortFileError, WireError
 from barnabas.ports import DiskFile
 from barnabas.wire.records import HEADER_SIZE, BatchHeader, check_crc, read_batch_header
 
@@ -41,14 +41,12 @@ class FileSlice:
         return f"<FileSlice {self.file.path} {self.position}+{self.size}>"
 
     def read(self) -> bytes:
-        """The bytes.  Raises StorageError when the file has fewer: it was cut since the slice was made."""
+        """The bytes.  Raises ShortFileError when the file has fewer: it was cut."""
         if not self.size:
             return b""
         data = self.file.read_at(self.position, self.size)
         if len(data) != self.size:
-            raise StorageError(
-                f"{self.file.path} ends at {self.position + len(data)}, before a slice that was promised"
-            )
+            raise ShortFileError(self.file.path, self.position + self.size)
         return data
 
 

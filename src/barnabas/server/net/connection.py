@@ -22,7 +22,7 @@ from struct import Struct
 from time import monotonic
 from typing import Any, Protocol, cast
 
-from barnabas.errors import StorageError, WireError
+from barnabas.errors import ShortFileError, StorageError, WireError
 from barnabas.server.loop.memory import MemoryBudget
 from barnabas.server.net.bind import unpace
 from barnabas.server.net.context import Client, RequestContext
@@ -367,11 +367,11 @@ class Connection(asyncio.BufferedProtocol):
             self.look_again()
 
     def _send_failed(self, error: Exception) -> None:
-        if not isinstance(error, OSError) or isinstance(error, StorageError):
+        if not isinstance(error, (OSError, ShortFileError)):
             events.emit(events.REQUEST_FAILED, client=self.client.host, error=error)
-        if isinstance(error, StorageError) and isinstance(error.__cause__, OSError):
-            if error.__cause__.errno == errno.EIO:
-                self._network.on_unreadable(error)
+        rotten = getattr(error.__cause__, "errno", 0) == errno.EIO
+        if isinstance(error, ShortFileError) or (isinstance(error, StorageError) and rotten):
+            self._network.on_unreadable(error)
         self.abort()
 
     # -- pausing --

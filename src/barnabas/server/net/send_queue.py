@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas.errors import StorageError
+from barnabas.errors import ShortFileError, StorageError
 from barnabas.ports import Buffer, DiskFile
 
 if TYPE_CHECKING:
@@ -255,11 +255,11 @@ class SendQueue:
             if descriptor >= 0:
                 sent = _send(self._descriptor, part.file, descriptor, at, min(size, enough) - done)
                 if not sent:
-                    raise OSError(f"{part.file.path} ends before {at + size - done}")
+                    raise ShortFileError(part.file.path, part.position + size)
             else:
                 piece = part.file.read_at(at, min(size - done, FILE_PIECE_BYTES))
                 if not piece:
-                    raise OSError(f"{part.file.path} ends before {at + size - done}")
+                    raise ShortFileError(part.file.path, part.position + size)
                 sent = self._write([piece])
             self._sent_of_first += sent
             self.pending -= sent

@@ -165,12 +165,12 @@ def _of_cleaner(broker: Broker, clock: Clock) -> Iterator[Metric]:
     scrubber = broker.maintenance.scrubber
     yield Gauge(
         "barnabas:type=Scrubber,name=ReadBytes",
-        "Bytes of sealed segments read to find rot",
+        "Bytes of segments read to find rot",
         partial(float, scrubber.read_bytes),
     )
     yield Gauge(
         "barnabas:type=Scrubber,name=Rounds",
-        "Times that every sealed segment was read",
+        "Times that every segment was read",
         partial(float, scrubber.rounds),
     )
     yield Gauge(

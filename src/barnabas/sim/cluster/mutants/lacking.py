@@ -90,7 +90,7 @@ LACKING: tuple[Mutant, ...] = (
     mutant(
         "the scrubber is blind",
         "the background pass reads segments and tells nobody what it finds",
-        "broker.replicas.scrubber Scrubber.returned",
+        "broker.replicas.maintenance.scrubber Scrubber.returned",
         "if scrub.reason and",
         "if False and",
         guard="tests/broker/test_scrubber.py::test_a_bit_that_flips_is_told_of_before_anybody_reads_there",

@@ -1,4 +1,4 @@
-"""Reads every sealed segment once in a while, so that rot is found while other replicas have the records.
+"""Reads every segment once in a while, so that rot is found while other replicas have the records.
 
 A node reads all its segments in `barnabas.scrub.interval.ms`, evenly: in each second as many bytes as that takes,
 at most `_MOST_BYTES`.  After each piece it rests for at least 99 times as long as the piece took: 1 % of a core.
@@ -31,9 +31,20 @@ _LOOK_AGAIN_S = 60.0
 
 
 class Scrub:
-    """A piece of one sealed segment; `run` may be called in any thread, once."""
+    """A piece of what is durable of one segment; `run` may be called in any thread, once."""
 
-    __slots__ = ("cancelled", "end", "log", "offset", "position", "read", "reason", "segment", "size")
+    __slots__ = (
+        "cancelled",
+        "end",
+        "generation",
+        "log",
+        "offset",
+        "position",
+        "read",
+        "reason",
+        "segment",
+        "size",
+    )
 
     def __init__(self, log: Log, segment: Segment) -> None:
         self.log = log
@@ -45,7 +56,8 @@ class Scrub:
         self.read = 0
         """Bytes that the last run has read."""
         self.cancelled = False
-        self.end = segment.end_position
+        self.end = min(segment.end_position, segment.durable)
+        self.generation = log.unsynced.generation
         self.size = 0
         """Bytes to read in a run at least, up to the end of a batch."""
 
@@ -105,7 +117,7 @@ class Scrubber:
     )
 
     def __init__(
-        self, config: Config, logs: LogDirectories, on_damage: Callable[[Log, DamagedError], None]
+        self, config: Config, logs: LogDirectories, on_damage: Callable[[Log, DamagedError, Now], None]
     ) -> None:
         """`on_damage` hears of a log of which records cannot be read."""
         self._logs = logs
@@ -145,7 +157,7 @@ class Scrubber:
         logs = list(self._logs.all_logs())
         self._total = sum(log.size for log in logs)
         begin = now.wall_ms % max(1, len(logs))
-        return (Scrub(log, segment) for log in logs[begin:] + logs[:begin] for segment in log.segments[:-1])
+        return (Scrub(log, segment) for log in logs[begin:] + logs[:begin] for segment in log.segments)
 
     def returned(self, scrub: Scrub, now: Now) -> None:
         """A piece was read, or could not be."""
@@ -153,14 +165,18 @@ class Scrubber:
         self._due = now.mono + max(pause, _REST * (now.mono - self._handed_at))
         self.read_bytes += scrub.read
         if scrub.reason and _is_there(scrub):
-            self._on_damage(scrub.log, damaged_at(scrub.log, scrub.offset, scrub.reason))
+            self._on_damage(scrub.log, damaged_at(scrub.log, scrub.offset, scrub.reason), now)
 
     def __repr__(self) -> str:
         return f"<Scrubber rounds={self.rounds} {self._scrub!r}>"
 
 
 def _is_there(scrub: Scrub) -> bool:
-    """Return whether the log still has the segment as it was when its first piece was made, and sealed."""
+    """Return whether the log has what is to be read, and was not cut since the first piece was made."""
     log, segment = scrub.log, scrub.segment
-    whole = segment.end_position == scrub.end and segment is not log.active
-    return log.failed is None and whole and segment in log.segments
+    return (
+        0 < scrub.end <= segment.end_position
+        and log.failed is None
+        and log.unsynced.generation == scrub.generation
+        and segment in log.segments
+    )

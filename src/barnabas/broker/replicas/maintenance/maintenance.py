@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
-from barnabas.broker.replicas.cleaner import Cleaner
-from barnabas.broker.replicas.scrubber import Scrub, Scrubber
+from barnabas.broker.replicas.maintenance.cleaner import Cleaner
+from barnabas.broker.replicas.maintenance.scrubber import Scrub, Scrubber
 from barnabas.config import Config
 from barnabas.log.log import Log
 from barnabas.log.retention import Retention
@@ -59,7 +59,7 @@ class Maintenance:
         clock_agrees: Callable[[], bool],
         retention: Callable[[Log], Retention],
         on_retained: Callable[[Log], None],
-        on_damage: Callable[[Log, DamagedError], None],
+        on_damage: Callable[[Log, DamagedError, Now], None],
     ) -> None:
         """`clock_agrees` says whether this node's clock may decide what is old, `retention` what this node may
         decide about a log; `on_retained` is called with each log of which retention deleted something, `on_damage`
