@@ -15,7 +15,7 @@ AUTOPILOT_MUTANTS: tuple[Mutant, ...] = (
         f"{WHERE} _standing",
         "> order.dead",
         "> 1.0",
-        43,
+        24,
     ),
     mutant(
         "standbys need not stay",
@@ -47,7 +47,7 @@ AUTOPILOT_MUTANTS: tuple[Mutant, ...] = (
         f"{WHERE} look",
         "elif order.dry_run:",
         "elif False:",
-        6,
+        115,
     ),
     mutant(
         "the autopilot overrides operators",
@@ -55,6 +55,6 @@ AUTOPILOT_MUTANTS: tuple[Mutant, ...] = (
         f"{WHERE} look",
         "if core.log_view.note(target.TARGET) is not None:",
         "if False:",
-        87,
+        66,
     ),
 )

@@ -23,7 +23,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "is_stranger",
         "return theirs != core.origin and",
         "return False and",
-        8,
+        123,
     ),
     Mutant(
         "answers of strangers are believed",
@@ -55,7 +55,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "start",
         "core.origin = state.origin",
         "core.origin = ZERO_UUID",
-        22,
+        196,
     ),
     Mutant(
         "batch that ends at the cut",
@@ -92,7 +92,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "MetadataStore._next_point",
         "min(self.log.durable_end_offset, self._committed)",
         "self.log.durable_end_offset",
-        2,
+        4,
     ),
     Mutant(
         "candidate forgets its own vote",
@@ -146,7 +146,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "committed_in_this_epoch",
         "> role.epoch_start",
         "> role.epoch_start - 1",
-        17,
+        18,
     ),
     Mutant(
         "answer one record early",
@@ -182,7 +182,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "would_be_stuck",
         "if len(living) >= voters.majority:",
         "if True:",
-        32,
+        27,
     ),
     Mutant(
         "epoch below the snapshot's",
@@ -191,7 +191,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "LogView.check_fetch",
         "or last_epoch < self._base_epoch",
         "or False",
-        3,
+        5,
     ),
     Mutant(
         "history reads one too far",
@@ -218,7 +218,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "LogView.end_of_epoch",
         "        end = start\n",
         "        pass\n",
-        6,
+        4,
     ),
     Mutant(
         "the leader's high watermark",
