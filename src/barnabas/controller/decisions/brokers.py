@@ -266,9 +266,7 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Deciding:
             records += yield from _unfence(view, broker, request.offline_log_dirs)
             fenced = False
     elif broker.in_controlled_shutdown and not request.want_fence:
-        if (
-            contact.shutdown_offset is None
-        ):  # (another controller began it: others may not have seen that yet)
+        if contact.shutdown_offset is None:  # another controller began it: others may not have seen that yet
             contact = contact._replace(shutdown_offset=view.next_offset - 1)
         if not _leads(view.image, broker.id) and _all_have_seen(view, contact.shutdown_offset):
             records += yield from fence(view, broker)

@@ -3,9 +3,9 @@
 A leader must be acceptable (registered, unfenced, not shutting down, its directory online) and valid (in
 the ISR, or in the ELR while the ISR is empty).  The leader stays if it can; else the first valid replica in
 assignment order leads; among the valid ones those whose disk is neither full nor slow, and whose replica lacks
-nothing, go first.  Without a
-valid one the last known leader leads, or the replica whose log goes further; else, where unclean elections
-are allowed, the first acceptable one.  In both cases the ISR is that one alone and the partition is recovering.
+nothing, go first.  Without a valid one the last known leader leads, or the replica whose log goes further; else,
+where unclean elections are allowed, the first acceptable one.  In both cases the ISR is that one alone and the
+partition is recovering.
 
 With eligible leader replicas (KIP-966) a replica that leaves the ISR while the ISR is below
 min.insync.replicas holds everything committed and may lead later; the ISR may then become empty.  Without

@@ -28,6 +28,7 @@ _LEAST_BYTES, _MOST_BYTES = 64 << 10, 4 << 20
 _STEP_S = 1.0
 _REST = 99
 _LOOK_AGAIN_S = 60.0
+_SEGMENTS_PER_STEP = 200
 
 
 class Scrub:
@@ -127,7 +128,7 @@ class Scrubber:
         self._scrub: Scrub | None = None
         self._route: Iterator[Scrub] = iter(())
         self._total = 0
-        self.rounds = -1
+        self.rounds = 0
         """Times that every segment was read."""
         self.read_bytes = 0
         self.configure(config)
@@ -142,15 +143,25 @@ class Scrubber:
             return None
         scrub = self._scrub
         if scrub is None or not scrub.more or not _is_there(scrub):
-            scrub = self._scrub = next(filter(_is_there, self._route), None)
+            scrub = self._scrub = self._next(now)
         if scrub is None:
-            self.rounds += 1
-            self._route = self._every_segment(now)
-            self._due = now.mono + _LOOK_AGAIN_S
             return None
         scrub.size = min(max(int(self._total * _STEP_S / self._interval), _LEAST_BYTES), _MOST_BYTES)
         self._handed_at, self._due = now.mono, inf
         return scrub
+
+    def _next(self, now: Now) -> Scrub | None:
+        """Return the next segment to read; None: there is none among those looked at, or the round is over."""
+        for _ in range(_SEGMENTS_PER_STEP):
+            scrub = next(self._route, None)
+            if scrub is None:
+                self.rounds += self._total > 0
+                self._route = self._every_segment(now)
+                self._due = now.mono + _LOOK_AGAIN_S
+                return None
+            if _is_there(scrub):
+                return scrub
+        return None
 
     def _every_segment(self, now: Now) -> Iterator[Scrub]:
         """Return what is to be read in a round, which begins elsewhere after each start of the node."""
