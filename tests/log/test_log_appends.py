@@ -17,7 +17,7 @@ from tests.log.log_building import (
     values_of,
 )
 
-from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
+from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, ShortFileError
 from barnabas.log.reading import just_written
 from barnabas.wire.records import read_batch_header
 
@@ -145,7 +145,7 @@ def test_a_slice_of_a_file_that_was_cut_says_so_instead_of_being_short() -> None
     fill(log, 3)
     slice_ = log.read(0, 1 << 20, 3)
     log.truncate_to(1, NOW)
-    with pytest.raises(StorageError, match="before a slice"):
+    with pytest.raises(ShortFileError, match="ends before"):
         slice_.read()
 
 
