@@ -115,7 +115,7 @@ class LogState:
         self.unsynced = Unsynced()
         self._high_watermark: Offset = 0
         self._read_before: tuple[Offset, int] = (-1, 0)
-        """Where the last read was, and how many before it in a row were there too."""
+        """Offset of the last read, and the number of reads in a row before it that were there too."""
 
     # --- offsets ------------------------------------------------------------------------------------------
 

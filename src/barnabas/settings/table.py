@@ -315,7 +315,7 @@ _s("barnabas.replica.stall.max.ms", "long", 1250,
    "A follower for which alone acknowledgements wait for this long leaves the in-sync set, if enough others "
    "have the records: as many as min.insync.replicas, and one besides the leader.", low=100, high=MAX_LONG)
 _s("barnabas.scrub.interval.ms", "long", 604800000,
-   "In so long a broker reads all its segments once, in the background and with at most 1 % of a core, to "
+   "Time in which a broker reads all its segments once, in the background and with at most 1 % of a core, to "
    "find records that the disk has changed; -1: never.", low=-1, high=MAX_LONG)
 
 _s("replica.selector.class", "string", None,

@@ -238,7 +238,7 @@ class HostedPartitions:
         too short is damage of that log alone.
         """
         if isinstance(error, ShortFileError):
-            self.unreadable(error, now)
+            self._cut_short(partition, error, now)
             return
         if error.full and partition.log.failed is None:
             if error.descriptors:
@@ -309,14 +309,17 @@ class HostedPartitions:
                     self.host.whole_again(log)
         return list(self._incomplete)
 
+    def _cut_short(self, partition: Partition, error: ShortFileError, now: Now) -> None:
+        """Note what is gone of a log of which somebody cut a file."""
+        if (found := damage_of(partition.log, error.path)) is not None:
+            self.damage_found(partition, found, now)
+
     def unreadable(self, error: StorageError, now: Now) -> None:
         """A file could not be read, perhaps while an answer was sent from it."""
         if isinstance(error, ShortFileError):
             tp = partition_of(error.path.split("/")[-2])
-            partition = None if tp is None else self.partition(*tp)
-            found = None if partition is None else damage_of(partition.log, error.path)
-            if partition is not None and found is not None:
-                self.damage_found(partition, found, now)
+            if tp is not None and (partition := self.partition(*tp)) is not None:
+                self._cut_short(partition, error, now)
             return
         if error.descriptors:
             self.host.descriptors_short(error)

@@ -1,4 +1,4 @@
-"""Who shall own what: the assignors `uniform` and `range`, with the same result as Apache Kafka 4.4.0.
+"""The assignors `uniform` and `range`, which say who shall own what, with the same result as Apache Kafka 4.4.0.
 
 `range` gives each member neighbouring partitions, the same ones of every topic.  `uniform` gives all members
 as many partitions, one more or less, and takes away as few as it can.

@@ -81,7 +81,7 @@ class ConsumerGroup:
         self.pattern_users: Counter[str] = Counter()
         """How many members use each pattern, resolved or not."""
         self.assignors: Counter[str] = Counter()
-        """How many members name each assignor."""
+        """Number of members that name each assignor."""
         self.had_partition_metadata = False
         """A release before 4.1 left a record that is to be removed (key type 4)."""
         self.refresh_ms = 0

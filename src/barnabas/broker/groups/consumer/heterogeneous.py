@@ -43,7 +43,7 @@ class _Balance:
         self.owners = {topic: [UNOWNED] * spec.partitions[topic] for topic in self.subscribers}
         self.sizes = [0] * len(self.order)
         self.held: list[dict[TopicId, int]] = [{} for _ in self.order]
-        """How many partitions of which topics each member owns; Java has the topics the other way round."""
+        """Number of partitions that each member owns, by topic; Java has the topics the other way round."""
 
     def _rank(self, topic: TopicId) -> tuple[float, int, int, int]:
         subscribers = len(self.subscribers[topic])

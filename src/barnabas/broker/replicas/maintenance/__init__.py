@@ -1,1 +1,1 @@
-"""What a broker does to its logs besides serving them, in the background: when, in which order, how fast."""
+"""Background work on a broker's logs: retention, checkpoints, compaction, scrubbing."""

@@ -1,4 +1,4 @@
-"""What a node does to its logs besides serving them: retention, compaction, checkpoints, expiry, scrubbing.
+"""The duties of a node to its logs besides serving them: retention, compaction, checkpoints, expiry, scrubbing.
 
 Each duty has its own interval (Kafka's settings). `step` does one small piece: retention walks through a few
 logs at a time, so that a node with many logs never holds its loop.
@@ -116,7 +116,7 @@ class Maintenance:
             self.waiting.extend(end.value)
 
     def next_job(self) -> Removal | CheckpointJob | Scrub | None:
-        """What a thread should remove, write down or read now; `done` when it is."""
+        """Return what a thread should remove, write down or read now; call `done` when it has."""
         if self.doing is not None or not self.waiting or self._stopped:
             return None
         self.doing = self.waiting.popleft()

@@ -53,7 +53,7 @@ class Scrub:
         self.position = 0
         self.offset: Offset = segment.base
         self.reason = ""
-        """What is wrong with the batch at `offset`."""
+        """The fault of the batch at `offset`, "" while none was found."""
         self.read = 0
         """Bytes that the last run has read."""
         self.cancelled = False
