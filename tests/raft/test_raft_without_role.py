@@ -58,6 +58,19 @@ def test_what_it_has_moves_no_high_watermark_until_it_has_the_role_again(version
     assert solo.node.high_watermark == end
 
 
+@pytest.mark.parametrize("last_epoch", [1, 0], ids=["it agrees", "it diverges"])
+def test_a_late_fetch_of_its_time_with_the_role_makes_nothing_count_that_it_fetched_without(
+    last_epoch: int,
+) -> None:
+    solo = Solo().lead()
+    late = FetchRequest(solo.node.epoch, key_of(3), 2, last_epoch)
+    propose(solo)
+    before = solo.node.high_watermark
+    solo.fetch(3, can_vote=False)
+    solo.ask(late)
+    assert solo.node.high_watermark == before
+
+
 @pytest.mark.parametrize("version", [0, 1])
 def test_the_quorum_bears_no_failure_on_its_account(version: int) -> None:
     solo = Solo(log_view=journal_of((1, 2, 3), version=version)).lead()

@@ -110,9 +110,14 @@ def progress_of(core: Core, role: Leader, replica: ReplicaKey) -> Progress:
 
 
 def hear_role(core: Core, progress: Progress, replica: ReplicaKey, can_vote: bool) -> None:
-    """Note whether the node of a replica has the controller role; an event says so where a voter lost it."""
+    """Note whether the node of a replica has the controller role; an event says so where a voter lost it.
+
+    A late request of its time with the role must not make count what it fetched without: after a change its
+    end is unknown until it fetches anew.
+    """
     lost = progress.can_vote and not can_vote
-    progress.can_vote = can_vote
+    if progress.can_vote != can_vote:
+        progress.can_vote, progress.end_offset = can_vote, None
     if lost and core.voters.has(replica):
         core.emit("raft.voter.without-role", voter=replica)
 

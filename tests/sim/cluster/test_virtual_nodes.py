@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from barnabas.client.aio import AsyncConnection
 from barnabas.client.connection import ConnectionFailed
+from barnabas.sim.cluster.faults import SlowDisk
 from barnabas.sim.cluster.setup import Setup
 from barnabas.sim.cluster.world import World
 
@@ -95,4 +96,20 @@ def test_a_node_stops_in_order() -> None:
     world.nodes[3].stop()
     assert world.run(20, lambda: not world.nodes[3].up)
     assert ends == ["stopped in order"]
+    world.close()
+
+
+def test_a_fault_of_a_disk_ends_there_too_where_the_node_has_another_disk_by_then() -> None:
+    world = cluster(1)
+    world.start()
+    assert world.run(5, lambda: world.nodes[1].serves)
+    node = world.nodes[1]
+    fault = SlowDisk(world, random.Random(1))
+    assert fault.begin() is not None
+    own, slow = node.disk, node.disk.latency
+    node.kill()
+    node.put_aside()
+    fault.end()
+    node.put_back()
+    assert node.disk is own and own.latency < slow
     world.close()

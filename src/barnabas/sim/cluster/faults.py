@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from barnabas.sim.cluster import platform
 from barnabas.sim.cluster.budget import may_lose
 from barnabas.sim.cluster.network import Network
 from barnabas.sim.cluster.node import SimNode
@@ -40,6 +41,20 @@ class ClusterFault(Fault[World]):
 
 class _OnANode(ClusterFault, NodeFault[World, SimNode]):
     """A fault of one node that runs."""
+
+
+class _OnADisk(_OnANode):
+    """A fault of the disk that a node has when it begins; the node may have another one when it ends."""
+
+    disk: platform.SlowDisk
+
+    def strike(self, node: SimNode) -> str:
+        self.disk = node.disk
+        return f"{node.host.name}{self.hurt(node)}"
+
+    def hurt(self, node: SimNode) -> str:
+        """Do the damage to the disk; what it is, in words that follow the name of its node."""
+        raise NotImplementedError
 
 
 # ------------------------------------------------------------------ the network
@@ -231,20 +246,20 @@ class PowerCut(_OnANode):
         return node.host.name
 
 
-class PersistPoint(_OnANode):
+class PersistPoint(_OnADisk):
     """A node loses its power exactly at one of its next steps on the disk."""
 
     name = "crash at a persist point"
     rate = 2.0
     duration = (3.0, 5.0)
 
-    def strike(self, node: SimNode) -> str:
+    def hurt(self, node: SimNode) -> str:
         step = self.rng.choice((0, 1, 2, 3, 5, 8, 13, 30, 100))
-        node.disk.crash_at(step)
-        return f"{node.host.name}, {step} steps from now"
+        self.disk.crash_at(step)
+        return f", {step} steps from now"
 
     def end(self) -> None:
-        self.node.disk.crash_at(1 << 40)
+        self.disk.crash_at(1 << 40)
 
 
 class Blackout(ClusterFault):
@@ -310,51 +325,51 @@ class WallClock(_OnANode):
 # ------------------------------------------------------------------ disks
 
 
-class SlowDisk(_OnANode):
+class SlowDisk(_OnADisk):
     """Every sync of a node takes long."""
 
     name = "slow disk"
     rate = 1.5
 
-    def strike(self, node: SimNode) -> str:
+    def hurt(self, node: SimNode) -> str:
         slow = self.rng.choice((0.02, 0.1, 0.5))
-        self.before, node.disk.latency = node.disk.latency, (slow / 2, slow)
-        return f"{node.host.name}, up to {slow} s"
+        self.disk.latency = (slow / 2, slow)
+        return f", up to {slow} s"
 
     def end(self) -> None:
-        self.node.disk.latency = (0.0001, 0.002)
+        self.disk.latency = (0.0001, 0.002)
 
 
-class StalledDisk(_OnANode):
+class StalledDisk(_OnADisk):
     """No sync of a node ends for some seconds."""
 
     name = "stalled disk"
     rate = 1.5
     duration = (1.0, 6.0)
 
-    def strike(self, node: SimNode) -> str:
-        node.disk.stalled_until = self.world.time + self.lasts
-        return f"{node.host.name} for {self.lasts:.1f} s"
+    def hurt(self, node: SimNode) -> str:
+        self.disk.stalled_until = self.world.time + self.lasts
+        return f" for {self.lasts:.1f} s"
 
     def end(self) -> None:
-        self.node.disk.stalled_until = 0.0
+        self.disk.stalled_until = 0.0
 
 
-class _Failing(_OnANode):
+class _Failing(_OnADisk):
     """An operation of a node's disk fails; what lies there goes offline, or the node stops."""
 
     operation: ClassVar[str] = ""
     reason: ClassVar[str] = "Input/output error"
     duration = (0.1, 3.0)
 
-    def strike(self, node: SimNode) -> str:
+    def hurt(self, node: SimNode) -> str:
         where = self.rng.choice(("", "/data/a", "/data/b"))
         node.damaged = True
-        node.disk.fail(self.operation, where, self.reason)
-        return f"{node.host.name} {where or 'everywhere'}"
+        self.disk.fail(self.operation, where, self.reason)
+        return f" {where or 'everywhere'}"
 
     def end(self) -> None:
-        self.node.disk.heal()
+        self.disk.heal()
         self.world.operator_looks_at(self.node, self.rng.uniform(0.5, 3.0))
 
 
@@ -373,20 +388,20 @@ class WriteError(_Failing):
     rate = 0.6
 
 
-class FullDisk(_OnANode):
+class FullDisk(_OnADisk):
     """There is no space left on a node's disk."""
 
     name = "full disk"
     duration = (0.3, 4.0)
 
-    def strike(self, node: SimNode) -> str:
+    def hurt(self, node: SimNode) -> str:
         node.damaged = True
         space = self.rng.choice((0, 100, 1_000, 10_000))
-        node.disk.full_after(space)
-        return f"{node.host.name}, {space} bytes left"
+        self.disk.full_after(space)
+        return f", {space} bytes left"
 
     def end(self) -> None:
-        self.node.disk.heal()
+        self.disk.heal()
         self.world.operator_looks_at(self.node, self.rng.uniform(0.5, 3.0))
 
 

@@ -46,7 +46,7 @@ class NobodyElse(Invariant):
             for other in self.world.nodes.values()
             if other.process is not None
             and other.id in (self.world.setup.known or self.world.nodes)  # whose names it was given
-            and not (other.apart or other.paused)
+            and not (other.apart or other.paused or other.without_role)  # (a broker is not asked)
             and other.process.node.epoch > 0
             and not other.process.node.core.unsaved  # it answers nobody before that is on its disk
             and max(network.base_delay, other.latency[1]) < 0.1
