@@ -1,7 +1,7 @@
 """Record batches that no client writes, and some that only look so: what tells an honest broker apart.
 
 Every case is one batch for one partition of each topic in `TOPICS`.  `hostile_answers.json` holds what a real
-Apache Kafka 4.3.1 answered, and whether its log end moved; `tests/compat/test_hostile_batches.py` asks it
+Apache Kafka 4.4.0 answered, and whether its log end moved; `tests/compat/test_hostile_batches.py` asks it
 again, and says how to write the answers anew.
 """
 

@@ -1,4 +1,4 @@
-"""Hostile record batches get the answers of Apache Kafka 4.3.1, and nothing that is refused enters a log.
+"""Hostile record batches get the answers of Apache Kafka 4.4.0, and nothing that is refused enters a log.
 
 Its answers lie in `hostile_answers.json`; `tests/compat/test_hostile_batches.py` asks it again.
 """

@@ -19,6 +19,7 @@ from bench.peers import ApacheKafka
 from tests.broker.hostile_batches import ANSWERS, TOPICS, hostile_batches, known_answers
 from tests.compat.conftest import NodeProcess
 from tests.topics import creation_of
+from tools.peer import KAFKA_VERSION
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.testing.cluster import free_ports
@@ -80,6 +81,7 @@ def ask(host: str, port: int) -> Answers:
     return answers
 
 
+@pytest.mark.skipif(KAFKA_VERSION < "4.4", reason="what is written down are the answers of Kafka 4.4")
 def test_apache_kafka_answers_hostile_batches_as_we_have_it_written_down(
     apache: Path, tmp_path: Path
 ) -> None:

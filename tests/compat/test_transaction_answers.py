@@ -305,11 +305,11 @@ def positions_of_wrong_senders(talk: Talk) -> None:
         talk.keep(who, 1, version=version, group_id="")
         talk.keep(who, 1, version=version, topic="nowhere")
     for version in (3, 4, 5):
-        talk.keep(who, 1, version=version, generation_id=3, member_id="x")
+        talk.keep(who, 1, version=version, generation_id_or_member_epoch=3, member_id="x")
     talk.commit(1)
     for version in (3, 4, 5):
-        talk.keep(who, 1, version=version, generation_id=3)
-        talk.keep(who, 1, version=version, generation_id=3, member_id="x")
+        talk.keep(who, 1, version=version, generation_id_or_member_epoch=3)
+        talk.keep(who, 1, version=version, generation_id_or_member_epoch=3, member_id="x")
         talk.keep(who, 1, version=version, member_id="x")
         talk.keep(who, 1, version=version, member_id="x", group_instance_id="y")
     talk.keep(who, 1, version=0)

@@ -29,7 +29,8 @@ from barnabas.wire.record_check import (
 __all__ = ["Lengths", "Stream", "check_stream", "stamps", "start_of_record"]
 
 _RECORDS_PER_STEP = 500
-_NO_ROOM = (1 << 30) - 1
+_LONGEST = 2_147_483_639
+"""The longest record that there is room for in Java, in bytes."""
 _LONGEST_START = 32
 """Bytes of a record before its key: length, attributes, timestamp, offset and the key's length, at most."""
 
@@ -37,21 +38,24 @@ _LONGEST_START = 32
 class Lengths(Enum):
     """What the lengths in front of the records are to whoever asks.
 
-    Apache Kafka skips through packed records by what stands in them, as long as they stay packed as they are;
-    only where it packs them anew, or gets them unpacked, it reads as many bytes as the length says.
+    Apache Kafka skips through packed records by what stands in them, as long as they stay packed as they are,
+    and looks only that a length is possible; where it packs them anew, or gets them unpacked, it reads as many
+    bytes as the length says.
     """
 
     CHECKED = 1
     CHECKED_UNPACKED = 2
-    """The same, but of records that came packed.  It makes room for a record before it reads it: what is
-    as large as its whole memory (1 GiB, where nobody sets another) ends in an error of its own."""
-    IGNORED = 3
+    """The same, but of records that came packed: no length of theirs is unreadable, only wrong."""
+    POSSIBLE = 3
 
 
 def check_stream(
-    pieces: Iterator[bytes], count: int, lengths: Lengths = Lengths.CHECKED
+    pieces: Iterator[bytes], count: int, lengths: Lengths = Lengths.CHECKED, longest: int = _LONGEST
 ) -> Generator[None, None, RecordFacts]:
-    """`check_records` over bytes that come in pieces; returns its facts.  Raises CorruptRecordError."""
+    """`check_records` over bytes that come in pieces; returns its facts.  Raises CorruptRecordError.
+
+    `longest`: the bytes that a record may say to have where its length is not checked otherwise.
+    """
     stream, found, index = Stream(pieces), Found(), 0
     while index < count:
         stop = min(count, index + _RECORDS_PER_STEP)
@@ -59,16 +63,19 @@ def check_stream(
             try:
                 p, after, new, old, without, ordered = scan(stream.data, stream.p, index, stop)
             except (IndexError, WireError, CorruptRecordError):
-                if lengths is not Lengths.IGNORED:
+                if lengths is not Lengths.POSSIBLE:
                     raise
-                yield from _by_content(stream, index, stop, found)
+                yield from _by_content(stream, index, stop, found, longest)
                 after = stop
             else:
                 stream.p = p
                 found.add(new, old, without, ordered)
                 if index == after:
                     if stream.left() and not stream.over:
-                        yield from _across(stream, index, found, lengths)
+                        if lengths is Lengths.POSSIBLE:
+                            yield from _by_content(stream, index, index + 1, found, longest)
+                        else:
+                            yield from _across(stream, index, found)
                         after += 1
                     elif not stream.more():
                         raise miscounted(index, count, 0)
@@ -177,14 +184,9 @@ class Stream:
         self.p += size
 
 
-def _across(stream: Stream, index: int, found: Found, lengths: Lengths) -> Generator[None, None, None]:
+def _across(stream: Stream, index: int, found: Found) -> Generator[None, None, None]:
     """One record that may be larger than a piece.  Nothing of it is kept."""
-    if lengths is Lengths.IGNORED:
-        yield from _by_content(stream, index, index + 1, found)
-        return
     delta, offset, rest = start_of_record(stream, index)
-    if rest >= _NO_ROOM - _LONGEST_START and lengths is Lengths.CHECKED_UNPACKED:
-        raise UnreadableError(f"record {index} claims {rest} bytes")
     n, used = _counted(stream)
     rest -= used
     has_key = not n & 1
@@ -211,11 +213,15 @@ def _across(stream: Stream, index: int, found: Found, lengths: Lengths) -> Gener
     found.add(delta, delta, not has_key, offset == 2 * index)
 
 
-def _by_content(stream: Stream, index: int, stop: int, found: Found) -> Generator[None, None, None]:
-    """The records from `index` to `stop`, whatever the lengths in front of them say."""
+def _by_content(
+    stream: Stream, index: int, stop: int, found: Found, longest: int
+) -> Generator[None, None, None]:
+    """The records from `index` to `stop`, whatever possible lengths in front of them say."""
     for number in range(index, stop):
         stream.want(_LONGEST_START)
-        _, at = read_uvarint(stream.data, stream.p)
+        size, at = read_uvarint(stream.data, stream.p)
+        if size & 1 or size >> 1 > longest:
+            raise CorruptRecordError(f"record {number} claims an impossible length")
         delta, at = read_varlong(stream.data, at + 1)
         offset, stream.p = read_uvarint(stream.data, at)
         key, _ = _counted(stream)

@@ -311,9 +311,9 @@ def check_in_steps(
     try:
         lengths = Lengths.CHECKED
         if codec:
-            lengths = Lengths.IGNORED if packed is None else Lengths.CHECKED_UNPACKED
+            lengths = Lengths.POSSIBLE if packed is None else Lengths.CHECKED_UNPACKED
         along = source if packed is None else packed.along(source)
-        facts = yield from check_stream(along, header.count, lengths)
+        facts = yield from check_stream(along, header.count, lengths, rules.max_decompressed_bytes)
     except UnreadableError as error:
         raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message) from error
     except CorruptRecordError as error:
