@@ -18,15 +18,15 @@ from barnabas.broker.groups.consumer.classic_members import ClassicMembers
 from barnabas.broker.groups.consumer.decisions import ConsumerGroupSettings
 from barnabas.broker.groups.consumer.group import ConsumerGroup
 from barnabas.broker.groups.consumer.groups import ConsumerGroups, refused
-from barnabas.broker.groups.consumer.records import ConsumerKey
 from barnabas.broker.groups.forgetting import Forgetting
 from barnabas.broker.groups.group import ClassicGroup, Parked
 from barnabas.broker.groups.loading import Loading
 from barnabas.broker.groups.membership import Membership
 from barnabas.broker.groups.offsets import CommitWaiting, GroupOffsets, commit_answer
-from barnabas.broker.groups.placement import partition_of, tell
+from barnabas.broker.groups.placement import grown, partition_of, tell
 from barnabas.broker.groups.rebalance import GroupLimits, refused_join
-from barnabas.broker.groups.records import read_group, read_offset, too_long
+from barnabas.broker.groups.records import too_long
+from barnabas.broker.groups.replaying import Replaying
 from barnabas.broker.groups.timers import Timer, Timers
 from barnabas.broker.groups.txn_offsets import TxnOffsets
 from barnabas.broker.ports import RequestContext
@@ -39,9 +39,8 @@ from barnabas.controller.image import ImageDelta
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
 from barnabas.log.producer_state import VerificationGuard
 from barnabas.log.segments.damage import DamagedError
-from barnabas.model import OFFSETS_TOPIC, Now, Offset, ProducerId, TopicId
+from barnabas.model import OFFSETS_TOPIC, Now, Offset, TopicId
 from barnabas.ports import Randomness
-from barnabas.wire.coordinator import read_key
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.schemas.consumer_groups import (
     ConsumerGroupDescribeRequest,
@@ -50,10 +49,6 @@ from barnabas.wire.schemas.consumer_groups import (
     ConsumerGroupHeartbeatResponse,
 )
 from barnabas.wire.schemas.consumer_groups import DescribedGroup as DescribedConsumerGroup
-from barnabas.wire.schemas.group_records import (
-    GroupMetadataKey,
-    OffsetCommitKey,
-)
 from barnabas.wire.schemas.groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -134,6 +129,9 @@ class Groups:
         self.protocols = frozenset(config.list("group.coordinator.rebalance.protocols"))
         self.forgetting = Forgetting(self.groups, self.consumers, self.offsets, self, self._refusal_of_any)
         self.transactions = TxnOffsets(broker, self.offsets, self, self._refusal)
+        self.replaying = Replaying(
+            self.groups, self.membership, self.consumers, self.offsets, self.partition_for
+        )
         self._led: dict[int, Partition] = {}
         self._loading: dict[int, Loading] = {}
         self._timers = Timers()
@@ -171,21 +169,11 @@ class Groups:
         index = partition.index
         if leads:
             if index not in self._led and index not in self._loading:
-                self._loading[index] = Loading(partition, partial(self._replay_marker, index))
+                self._loading[index] = Loading(partition, partial(self.replaying.end, index))
             return
         self._loading.pop(index, None)
         if self._led.pop(index, None) is not None:
-            self._unload(index)
-
-    def _unload(self, index: int) -> None:
-        """Forget what belongs to no partition that is here, also where the topic is gone or was made anew."""
-        for group_id in [found for found in self.groups if not self._is_here(found)]:
-            self.membership.rebalance.forget(self.groups.pop(group_id), ErrorCode.NOT_COORDINATOR)
-        for group_id in [found for found in self.consumer_groups if not self._is_here(found)]:
-            self.consumers.unload(group_id)
-        for group_id in [found for found in self.offsets.committed if not self._is_here(found)]:
-            del self.offsets.committed[group_id]
-        self.offsets.pending.unload(index)
+            self.replaying.forget(index, self._is_here)
 
     def _is_here(self, group_id: str) -> bool:
         index = self.partition_for(group_id)
@@ -198,15 +186,15 @@ class Groups:
         index, loading = next(iter(self._loading.items()))
         partition = loading.partition
         try:
-            more = loading.step(partial(self._replay, loading), now)
+            more = loading.step(partial(self.replaying.replay, loading), now)
         except StorageError as error:
             del self._loading[index]
-            self._unload(index)
+            self.replaying.forget(index, self._is_here)
             self.broker.storage_failed(partition, error, now)
             return
         except CorruptRecordError as error:
             del self._loading[index]
-            self._unload(index)
+            self.replaying.forget(index, self._is_here)
             self.unreadable += 1
             if isinstance(error, DamagedError):
                 self.broker.damage_found(partition, error, now)
@@ -224,28 +212,6 @@ class Groups:
         for consumer in self.consumer_groups.values():
             if self.partition_for(consumer.id) == index:
                 self.consumers.watch(consumer, now)
-
-    def _replay_marker(self, index: int, producer_id: ProducerId, commit: bool) -> None:
-        self.offsets.end_transaction(index, producer_id, commit=commit)
-
-    def _replay(self, loading: Loading, record: Record, now: Now) -> None:
-        key = read_key(record.key or b"")
-        if isinstance(key, OffsetCommitKey):
-            position = (key.topic, key.partition)
-            if record.value is None:
-                self.offsets.drop(key.group, [position])
-                return
-            kept = read_offset(record.value)
-            self.offsets.replay(loading.partition.index, loading.producer_id, key.group, position, kept)
-            if key.group not in self.groups and key.group not in self.consumer_groups:
-                self.groups[key.group] = ClassicGroup(key.group, now)
-        elif isinstance(key, ConsumerKey):
-            self.consumers.replay(key, record.value)
-        elif isinstance(key, GroupMetadataKey):
-            if record.value is None:
-                self.groups.pop(key.group, None)
-            else:
-                self.groups[key.group] = read_group(key.group, record.value, now)
 
     # -- the journal and the clock of the groups -------------------------------------------------------
 
@@ -296,6 +262,16 @@ class Groups:
             for leads in (False, True):
                 self._leadership(partition, leads, partition.leader_epoch)
 
+    def _load_all_anew(self) -> None:
+        """Know only what each partition has of the groups that belong to it by now."""
+        here = {**self._led, **{index: one.partition for index, one in self._loading.items()}}
+        self._led.clear()
+        self._loading.clear()
+        for index in here:
+            self.replaying.forget(index, self._is_here)
+        for partition in here.values():
+            self._leadership(partition, True, partition.leader_epoch)
+
     def led(self, index: int) -> Partition | None:
         """A partition of __consumer_offsets whose groups are here and loaded."""
         return self._led.get(index)
@@ -338,6 +314,8 @@ class Groups:
 
     def metadata_changed(self, delta: ImageDelta, now: Now) -> None:
         """The metadata changed: groups hear of their topics."""
+        if grown(delta, OFFSETS_TOPIC):
+            self._load_all_anew()
         self.consumers.topics_changed(delta)
         for topic in delta.topics_deleted.values():
             self.topic_deleted(topic.name, topic.id, now)

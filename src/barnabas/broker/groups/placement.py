@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from barnabas.broker.groups.consumer.java_order import string_hash
-from barnabas.controller.image import MetadataImage
+from barnabas.controller.image import ImageDelta, MetadataImage
 from barnabas.errors import ErrorCode
 
-__all__ = ["COORDINATOR_ERRORS", "NO_PARTITION", "java_hash", "partition_of", "tell"]
+__all__ = ["COORDINATOR_ERRORS", "NO_PARTITION", "grown", "java_hash", "partition_of", "tell"]
 
 NO_PARTITION = -1
 """The partition of a name as long as the topic does not exist."""
@@ -26,6 +27,7 @@ COORDINATOR_ERRORS = {
 """What a client of the coordinator hears when a write to its partition fails."""
 
 
+@lru_cache(maxsize=1024)  # a load asks for each record, and those of one group follow each other
 def java_hash(text: str) -> int:
     """Java's String.hashCode as a non-negative number (the smallest int counts as 0), as Kafka places groups."""
     value = string_hash(text)
@@ -40,6 +42,16 @@ def partition_of(image: MetadataImage, topic: str, name: str) -> int:
     """
     found = image.topics_by_name.get(topic)
     return java_hash(name) % len(found.partitions) if found is not None and found.partitions else NO_PARTITION
+
+
+def grown(delta: ImageDelta, topic: str) -> bool:
+    """Return whether a commit gave more partitions to a topic that was there: names may belong elsewhere now."""
+    found = delta.image.topics_by_name.get(topic)
+    return (
+        found is not None
+        and found.id not in delta.topics_created
+        and None in delta.partitions.get(found.id, {}).values()
+    )
 
 
 def tell(done: Callable[[ErrorCode], None], error: ErrorCode) -> None:
