@@ -96,6 +96,11 @@ class BrokerState(NamedTuple):
         return not self.fenced and not self.in_controlled_shutdown
 
     @property
+    def wholly_cordoned(self) -> bool:
+        """Whether it gets no new replicas: each of its directories is cordoned (KIP-1066)."""
+        return bool(self.directories) and set(self.directories) <= set(self.cordoned)
+
+    @property
     def hosts(self) -> tuple[str, ...]:
         """The host of each of its listeners, in order of their names.
 

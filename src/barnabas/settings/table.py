@@ -389,8 +389,8 @@ _s("offsets.topic.num.partitions", "int", 50,
    "stays.",
    low=1, high=MAX_INT)
 _s("offsets.topic.replication.factor", "short", 3,
-   "Replicas of `__consumer_offsets`. When it is not set: as many as there are brokers when the topic is "
-   "made, at most 3, so that a node alone needs no setting.", low=1, high=32767)
+   "Replicas of `__consumer_offsets`. When it is not set: as many as there are registered brokers when the "
+   "topic is made, at most 3, so that a node alone needs no setting.", low=1, high=32767)
 _s("offsets.topic.segment.bytes", "int", 104857600,
    "Segment size of `__consumer_offsets`.", low=1, high=MAX_INT)
 _s("offsets.retention.minutes", "int", 10080,
@@ -408,8 +408,8 @@ _s("transaction.state.log.num.partitions", "int", 50,
    "afterwards its count stays.",
    low=1, high=MAX_INT)
 _s("transaction.state.log.replication.factor", "short", 3,
-   "Replicas of `__transaction_state`. When it is not set: as many as there are brokers when the topic is "
-   "made, at most 3, so that a node alone needs no setting.", low=1, high=32767)
+   "Replicas of `__transaction_state`. When it is not set: as many as there are registered brokers when the "
+   "topic is made, at most 3, so that a node alone needs no setting.", low=1, high=32767)
 _s("transaction.state.log.min.isr", "int", 2,
    "`min.insync.replicas` of `__transaction_state`; at most as many as it has replicas, when it is not set.",
    low=1, high=MAX_INT)

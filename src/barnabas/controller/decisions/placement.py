@@ -44,7 +44,7 @@ def _candidates(brokers: Iterable[BrokerState]) -> list[_Candidate]:
     return [
         _Candidate(one.id, numbers.setdefault(one.hosts, len(numbers)), one.rack or "", one.fenced)
         for one in brokers
-        if not one.in_controlled_shutdown and not _wholly_cordoned(one)
+        if not one.in_controlled_shutdown and not one.wholly_cordoned
     ]
 
 
@@ -209,7 +209,3 @@ def _one(racks: Sequence[_Rack], start: int, round_: int, replicas: int) -> tupl
         hosts.append(broker.host)
         empty_handed = 0
     return tuple(chosen)
-
-
-def _wholly_cordoned(broker: BrokerState) -> bool:
-    return bool(broker.directories) and set(broker.directories) <= set(broker.cordoned)
