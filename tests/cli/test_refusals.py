@@ -12,9 +12,11 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from barnabas.cli import topics
 from barnabas.cli.exits import Exit, next_step_of
 from barnabas.cli.log.dump import Dumper
 from barnabas.cli.main import NOUNS, main, overview
@@ -381,6 +383,24 @@ def test_no_number_is_taken_without_bounds(noun: str) -> None:
     """Python's `int` and `float` take numbers that no field of a message holds, "nan" among them."""
     for parser in every_parser(parser_of(noun)):
         assert [action.dest for action in parser._actions if action.type in (int, float)] == [], parser.prog
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
+def test_a_coordinators_topic_grows_only_where_one_says_that_it_may_lose_what_it_finds(topic: str) -> None:
+    line = f"topics grow {topic} --partitions 60"
+    with pytest.raises(ConfigError, match=r"most .* belong to other partitions") as refused:
+        run_topics(line)
+    assert refused.value.next_step == f"if that is wanted: barnabas {line} --yes"
+    assert run_topics(f"{line} --yes") == [(topic, 60)]
+    assert run_topics("topics grow orders --partitions 60") == [("orders", 60)]
+
+
+def run_topics(line: str) -> list[tuple[str, int]]:
+    """What `topics grow` asks an administrator's client for."""
+    asked: list[tuple[str, int]] = []
+    admin = SimpleNamespace(add_partitions=lambda name, total: asked.append((name, total)))
+    topics._grow(admin, parser_of("topics").parse_args(line.split()[1:]))
+    return asked
 
 
 OUT_OF_BOUNDS = {

@@ -63,6 +63,15 @@ class World:
             delta.topics_created[made.id] = made
         self.counts.changed(delta)
 
+    def grow(self, name: str, count: int) -> None:
+        """The topic that exists gets more partitions."""
+        topic = self.image.topics_by_name[name]
+        new = range(len(topic.partitions), count)
+        topic.partitions.update({index: SimpleNamespace(index=index, leader=ME) for index in new})
+        delta = ImageDelta(self.image)
+        delta.partitions[topic.id] = dict.fromkeys(new)
+        self.counts.changed(delta)
+
     def topic(self, name: str, count: int, leader: int = ME) -> Any:
         partitions = {index: SimpleNamespace(index=index, leader=leader) for index in range(count)}
         self.image.topics_by_name[name] = made = SimpleNamespace(name=name, id=name, partitions=partitions)
@@ -109,6 +118,27 @@ def test_when_such_a_topic_is_made_one_broker_asks_all_that_run(
     world = World(monkeypatch)
     world.changed(made=world.topic(OFFSETS_TOPIC, 8, leader))
     assert [told["broker"] for told in world.told] == tells
+
+
+@pytest.mark.parametrize(("leader", "tells"), [(ME, True), (OURS, False)])
+def test_one_broker_tells_that_a_topic_grew_and_asks_all_that_run(
+    monkeypatch: pytest.MonkeyPatch, leader: int, tells: bool
+) -> None:
+    world = World(monkeypatch)
+    world.topic(OFFSETS_TOPIC, 50, leader)
+    world.topic(TRANSACTIONS_TOPIC, 50, OURS)
+    world.grow(OFFSETS_TOPIC, 60)
+    world.grow(TRANSACTIONS_TOPIC, 60)
+    if not tells:
+        assert world.told == []
+        return
+    grew, differs, *_ = world.told
+    assert (grew["topic"], grew["partitions"]) == (OFFSETS_TOPIC, 60)
+    assert grew["next"] == (
+        "start each broker of Apache Kafka again, which counts as before until then; "
+        "set the positions of your groups with `barnabas groups reset`"
+    )
+    assert differs["broker"] == KAFKAS
 
 
 def test_a_broker_that_registers_again_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:

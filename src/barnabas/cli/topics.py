@@ -24,9 +24,15 @@ from barnabas.cli.output import add_cluster_flags, print_document, print_rows, s
 from barnabas.cli.typed.confirm import confirm
 from barnabas.cli.typed.numbers import INT16, node_ids, partition, whole
 from barnabas.errors import ConfigError
-from barnabas.model import TopicPartition
+from barnabas.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 
 __all__ = ["add_arguments", "run"]
+
+_LOSES = {
+    OFFSETS_TOPIC: "most groups belong to other partitions, where no coordinator finds their positions",
+    TRANSACTIONS_TOPIC: "most transactional ids belong to other partitions: what is open under them is aborted",
+}
+"""What a coordinators' topic loses when it gets more partitions."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     grow = verbs.add_parser("grow", help="add partitions: barnabas topics grow orders --partitions 12")
     grow.add_argument("topic")
     grow.add_argument("--partitions", type=whole(1), required=True, help="how many in all")
+    grow.add_argument(
+        "--yes", action="store_true", help="also where coordinators lose sight of groups or transactional ids"
+    )
     delete = verbs.add_parser("delete", help="remove topics: barnabas topics delete orders")
     delete.add_argument("topics", nargs="+", metavar="topic")
     delete.add_argument("--yes", action="store_true", help="do not ask (it asks on a terminal only)")
@@ -235,6 +244,11 @@ def _create(admin: Any, args: argparse.Namespace) -> None:
 
 
 def _grow(admin: Any, args: argparse.Namespace) -> None:
+    if args.topic in _LOSES and not args.yes:
+        raise ConfigError(
+            f"with another count of partitions {_LOSES[args.topic]}",
+            next_step=f"if that is wanted: barnabas topics grow {args.topic} --partitions {args.partitions} --yes",
+        )
     admin.add_partitions(args.topic, args.partitions)
     if args.json:
         print_document("topics.grown", {"name": args.topic, "partitions": args.partitions})

@@ -11,9 +11,10 @@ import asyncio
 import logging
 from contextlib import suppress
 
+from barnabas.broker.groups.placement import grown
 from barnabas.controller.image import ImageDelta, MetadataImage
 from barnabas.errors import BarnabasError
-from barnabas.model import BrokerEpoch, NodeId
+from barnabas.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, BrokerEpoch, NodeId
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.observe import events
 from barnabas.server.replication.broker_connections import PeerListener, dial_broker
@@ -33,14 +34,27 @@ DIFFER = events.register(
     logging.WARNING,
     "a broker of Apache Kafka may count the partitions of a coordinators' topic otherwise than the topic does",
 )
+GREW = events.register(
+    "broker.coordinators-grew",
+    logging.WARNING,
+    "a coordinators' topic got more partitions: most groups or transactional ids belong to others now",
+)
 
 PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Between attempts: a broker of Apache Kafka serves only some time after it is unfenced."""
 _BROKER = 4
+_RESTART = "start each broker of Apache Kafka again, which counts as before until then; "
+_AFTER_GROWTH = {
+    OFFSETS_TOPIC: _RESTART + "set the positions of your groups with `barnabas groups reset`",
+    TRANSACTIONS_TOPIC: _RESTART + "then start transactional producers again",
+}
 
 
 class CoordinatorCounts:
-    """`changed(delta)` for each commit; what is found is told once for each registration, and for a new topic."""
+    """`changed(delta)` for each commit.
+
+    What is found is told once for each registration, and when a topic is made or gets more partitions.
+    """
 
     __slots__ = ("_asked", "_image", "_peers", "_runtime")
 
@@ -52,12 +66,17 @@ class CoordinatorCounts:
         """Brokers whose present registration was looked at."""
 
     def changed(self, delta: ImageDelta) -> None:
-        """Look at brokers that are new, and at all of them when a topic is."""
+        """Look at brokers that are new, and at all of them when the count of a topic is."""
         me, suspects = self._runtime.node_id, delta.brokers
-        made = [topic for topic in delta.topics_created.values() if topic.name in COUNT_SETTINGS]
-        if any(
-            state.leader == me for topic in made for state in topic.partitions.values() if not state.index
-        ):
+        topics = [self._image.topics_by_name.get(name) for name in COUNT_SETTINGS]
+        # (one broker asks for all, and tells: the one that leads the first partition)
+        ours = [topic for topic in topics if topic is not None and topic.partitions[0].leader == me]
+        grew = [topic for topic in ours if grown(delta, topic.name)]
+        for topic in grew:
+            events.emit(
+                GREW, topic=topic.name, partitions=len(topic.partitions), next=_AFTER_GROWTH[topic.name]
+            )
+        if grew or any(topic.id in delta.topics_created for topic in ours):
             self._asked.clear()
             suspects = set(self._image.brokers)
         elif not suspects or all(count == KAFKAS_COUNT for count in self._counts().values()):
