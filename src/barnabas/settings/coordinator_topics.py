@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from barnabas.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
-__all__ = ["ASKED", "COUNT_SETTINGS", "KAFKAS_COUNT", "kafkas_counts", "properties_for"]
+__all__ = ["ASKED", "COUNT_SETTINGS", "KAFKAS_COUNT", "is_ours", "kafkas_counts", "properties_for"]
 
 COUNT_SETTINGS = {
     OFFSETS_TOPIC: "offsets.topic.num.partitions",
@@ -23,9 +23,14 @@ ASKED = (*COUNT_SETTINGS.values(), _OURS)
 """Settings that tell a broker's counts and its kind: one of Apache Kafka has no setting of ours."""
 
 
+def is_ours(told: Mapping[str, str | None]) -> bool:
+    """Return whether a broker that tells these settings runs Barnabas."""
+    return _OURS in told
+
+
 def kafkas_counts(told: Mapping[str, str | None]) -> dict[str, int]:
     """Return the count of each topic by the settings of a broker of Apache Kafka; nothing for one of ours."""
-    if _OURS in told:
+    if is_ours(told):
         return {}
     given = {topic: told.get(name) or "" for topic, name in COUNT_SETTINGS.items()}
     return {topic: int(count) for topic, count in given.items() if count.isdecimal()}

@@ -10,19 +10,18 @@ from barnabas.settings.coordinator_topics import (
     ASKED,
     COUNT_SETTINGS,
     KAFKAS_COUNT,
-    kafkas_counts,
     properties_for,
 )
 from barnabas.wire.schemas.configs import DescribeConfigsRequest, DescribeConfigsResource
 
-__all__ = ["counts_of", "examine_counts"]
+__all__ = ["examine_counts", "settings_of"]
 
 _BROKER = 4
 _CHECK = "coordinators"
 
 
-def counts_of(connection: BlockingConnection, broker: int) -> dict[str, int]:
-    """Return the counts in the settings of a broker of Apache Kafka; none for one of ours, or without the right.
+def settings_of(connection: BlockingConnection, broker: int) -> dict[str, str | None]:
+    """Return what tells a broker's kind and its counts; nothing without the right to see it.
 
     Raises ConnectionFailed.
     """
@@ -30,7 +29,7 @@ def counts_of(connection: BlockingConnection, broker: int) -> dict[str, int]:
         resource_type=_BROKER, resource_name=str(broker), configuration_keys=list(ASKED)
     )
     answer = connection.request(DescribeConfigsRequest(resources=[wanted]))
-    return kafkas_counts({one.name: one.value for result in answer.results for one in result.configs})
+    return {one.name: one.value for result in answer.results for one in result.configs}
 
 
 def examine_counts(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 
-from barnabas.cli.doctor.coordinators import counts_of, examine_counts
+from barnabas.cli.doctor.coordinators import examine_counts, settings_of
 from barnabas.cli.doctor.descriptors import examine_descriptors
 from barnabas.cli.doctor.findings import Findings
 from barnabas.cli.doctor.line import Address, dial
+from barnabas.cli.doctor.share_state import Kinds, examine_share_state
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.connection import ConnectionFailed
 from barnabas.client.security.options import Security
@@ -22,7 +23,14 @@ from barnabas.controller.feature_levels import (
     unknown_level,
 )
 from barnabas.errors import BarnabasError, ErrorCode
-from barnabas.wire.schemas.cluster import DescribeClusterRequest, MetadataRequest
+from barnabas.model import SHARE_STATE_TOPIC
+from barnabas.settings.coordinator_topics import is_ours, kafkas_counts
+from barnabas.wire.schemas.cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    MetadataRequest,
+    MetadataResponseTopic,
+)
 from barnabas.wire.schemas.sasl import SaslHandshakeRequest
 
 __all__ = [
@@ -161,7 +169,8 @@ def examine_cluster(address: Address, security: Security, found: Findings) -> No
     """The cluster behind the listener, and the addresses that it sends its clients to."""
     try:
         with _connect(address, security) as connection:
-            examine_levels(connection.finalized, found)
+            levels = connection.finalized
+            examine_levels(levels, found)
             answer = connection.request(DescribeClusterRequest(include_cluster_authorized_operations=True))
             if answer.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
                 answer = connection.request(DescribeClusterRequest(endpoint_type=2))
@@ -175,15 +184,7 @@ def examine_cluster(address: Address, security: Security, found: Findings) -> No
         found.fail("cluster", ErrorCode(answer.error_code).name, "see the node's log")
         return
     found.ok("cluster", f"id {answer.cluster_id}, brokers: {len(answer.brokers)}")
-    hosted = Counter(node for topic in topics for one in topic.partitions for node in one.replica_nodes)
-    kafkas: dict[int, dict[str, int]] = {}
-    for broker in list(answer.brokers)[:_MOST_TRIED]:
-        at = Address(broker.host, broker.port, address.timeout)
-        if _examine_advertised(broker.broker_id, at, found):
-            examine_descriptors(broker.broker_id, at, hosted[broker.broker_id], found)
-            with suppress(BarnabasError), _connect(at, security) as connection:
-                kafkas[broker.broker_id] = counts_of(connection, broker.broker_id)
-    examine_counts({topic.name: len(topic.partitions) for topic in topics if topic.name}, kafkas, found)
+    _examine_brokers(address, security, answer.brokers, topics, levels.get("share.version", 0), found)
     operations = answer.cluster_authorized_operations
     shown = [topic for topic in topics if topic.error_code == ErrorCode.NONE]
     if shown:
@@ -205,6 +206,34 @@ def examine_cluster(address: Address, security: Security, found: Findings) -> No
             "whoever reaches this listener may do everything, without a login",
             "give the listener a login and its node an authorizer, or listen on 127.0.0.1",
         )
+
+
+def _examine_brokers(
+    address: Address,
+    security: Security,
+    brokers: Sequence[DescribeClusterBroker],
+    topics: Sequence[MetadataResponseTopic],
+    share_level: int,
+    found: Findings,
+) -> None:
+    """Each broker by itself, and what brokers of both kinds mean for each other."""
+    hosted = Counter(node for topic in topics for one in topic.partitions for node in one.replica_nodes)
+    ours: set[int] = set()
+    kafkas: dict[int, dict[str, int]] = {}
+    for broker in brokers[:_MOST_TRIED]:
+        at = Address(broker.host, broker.port, address.timeout)
+        if not _examine_advertised(broker.broker_id, at, found):
+            continue
+        examine_descriptors(broker.broker_id, at, hosted[broker.broker_id], found)
+        with suppress(BarnabasError), _connect(at, security) as connection:
+            told = settings_of(connection, broker.broker_id)
+            if is_ours(told):
+                ours.add(broker.broker_id)
+            elif counts := kafkas_counts(told):
+                kafkas[broker.broker_id] = counts
+    partitions = {topic.name: topic.partitions for topic in topics if topic.name}
+    examine_counts({name: len(parts) for name, parts in partitions.items()}, kafkas, found)
+    examine_share_state(share_level, partitions.get(SHARE_STATE_TOPIC), Kinds(ours, kafkas), found)
 
 
 def examine_levels(levels: Mapping[str, int], found: Findings) -> None:

@@ -24,9 +24,9 @@ from barnabas.server.net.secure.settings import protocol_id
 from barnabas.server.node.storage_setup import StorageSetup
 from barnabas.server.observe import events
 from barnabas.server.replication.applier import Applier
+from barnabas.server.replication.both_kinds import BothKinds
 from barnabas.server.replication.broker_connections import PeerListener
 from barnabas.server.replication.clock_check import ClockCheck
-from barnabas.server.replication.coordinator_counts import CoordinatorCounts
 from barnabas.server.replication.host import NodeHost
 from barnabas.server.replication.leader_suspicion import LeaderSuspicion
 from barnabas.server.replication.lifecycle import BrokerLifecycle, Disks, LifecycleSettings
@@ -121,7 +121,7 @@ class BrokerPart:
         self.probes = Probes(runtime, quorum.image, self.suspicion, peers)
         self.fetchers = Fetchers(runtime, self.broker, quorum.image, self.suspicion, peers)
         self.verifier = TransactionVerifier(runtime, self.broker, quorum.image, peers)
-        self._counts = CoordinatorCounts(runtime, quorum.image, peers)
+        self._both_kinds = BothKinds(runtime, quorum.image, peers)
 
     def _make_broker(self, authorizer: NodeAuthorizer | None) -> Broker:
         runtime, logs = self._runtime, self._home.logs
@@ -185,6 +185,7 @@ class BrokerPart:
         self._quotas.follow(self._quorum.image.client_quotas)
         broker.begin(runtime.clock.now())
         self._quorum.on_change(self._metadata_changed)
+        self._both_kinds.begin()
         self._applier.soon()
         await self._applier.applied()
         if not self._all_is_synced():
@@ -236,7 +237,7 @@ class BrokerPart:
         if delta.configs and not self._all_is_synced():
             self._previous_epoch.remember(self.lifecycle.epoch, synced=False)
         self._applier.changed(delta)
-        self._counts.changed(delta)
+        self._both_kinds.changed(delta)
         self.lifecycle.metadata_changed(delta)
         if delta.brokers or delta.controllers:
             self._addresses.look(delta.image)
