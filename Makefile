@@ -14,6 +14,7 @@
 #   make wheel     the same wheel each time, with its SBOM    make audit    known weaknesses; make lock: versions, hashes
 #   make drills    changes of a running cluster, rehearsed with real processes: NAME=move-quorum N=times
 #   make overload  what a good client notices while others attack: ARGS="--only bombs --check"
+#   make move      Kafka becomes Barnabas under traffic, and back; Kafka by Kafka beside it: ROUNDS=10
 
 PYTHON ?= python3
 VENV   := .venv
@@ -22,10 +23,10 @@ HEAVY  := $(BIN)/python tools/heavy.py
 JOBS   ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: audit lock wheel demo-quorum drills jobs-proof moved sink-kills help venv demo test check sim chaos damage fuzz overload spec compat answers suites bench docs clean
+.PHONY: audit lock wheel demo-quorum drills jobs-proof move moved sink-kills help venv demo test check sim chaos damage fuzz overload spec compat answers suites bench docs clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -16
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -17
 
 # One script makes the environment, shows its progress and says clearly what is missing.
 $(VENV)/.base: pyproject.toml constraints.txt locks/pip.txt locks/base.txt tools/environment.py setup.py src/barnabas/wire/walk.py
@@ -69,6 +70,10 @@ wheel: $(VENV)/.dev
 
 compat: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m pytest tests/compat -m compat --timeout 900 -rs -v $(ARGS)
+
+# A table: lost, twice, the longest gaps.  Six nodes at a time, about five minutes a direction.  ARGS="--directions there,back"
+move: $(VENV)/.dev
+	@$(HEAVY) $(BIN)/python -m tests.compat.moving --rounds $(or $(ROUNDS),1) $(ARGS)
 
 # What we answer to drawn sequences about transactions and groups, and what Apache Kafka does, at the same time.
 answers: $(VENV)/.dev

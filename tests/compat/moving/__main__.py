@@ -1,0 +1,123 @@
+"""`make move ROUNDS=10`: clusters of Apache Kafka move to Barnabas and back under traffic; a table of how it went.
+
+Each round founds a cluster of Apache Kafka anew and goes there and back; another one is replaced by Apache Kafka
+itself ("beside"), by the same requests.
+
+python -m tests.compat.moving --rounds 10 --directions there,back,beside
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from tests.compat.moving.nodes import Six
+from tests.compat.moving.rounds import Known, Row, Traffic, complaints
+from tests.compat.moving.steps import DIRECTIONS
+from tools.peer import KAFKA_LIBS, PEER, SCRIPTS
+
+__all__ = ["main", "table"]
+
+_COURSES = (("there", "back"), ("beside",))
+"""Directions that one cluster goes, one after the other."""
+_HEAD = [
+    "round",
+    "direction",
+    "s",
+    "records",
+    "lost",
+    "twice",
+    "longest gap ms",
+    "transactions",
+    "their gap ms",
+    "read again",
+    "anomalies",
+]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the rounds; print a row after each, and the medians.  Returns 1 when anything is lost or there twice."""
+    parser = argparse.ArgumentParser(prog="moving", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument(
+        "--directions", default=",".join(DIRECTIONS), help="of there, back (with there), beside"
+    )
+    parser.add_argument("--log", type=Path, default=Path("moving.log"), help="where what was typed goes")
+    options = parser.parse_args(arguments)
+    wanted = set(options.directions.split(","))
+    if unknown := wanted - DIRECTIONS.keys():
+        parser.error(f"no such direction: {', '.join(sorted(unknown))}")
+    if "back" in wanted and "there" not in wanted:
+        parser.error("there is no way back without --directions there,back")
+    if not (KAFKA_LIBS / ".complete").exists():
+        parser.error(f"needs {PEER}: run {SCRIPTS / 'get-jars.sh'} first (Java 17, Maven)")
+    found: list[tuple[int, Row]] = []
+    wrong: list[str] = []
+    print("  ".join(_HEAD), flush=True)
+    for number in range(1, options.rounds + 1):
+        for course in _COURSES:
+            if directions := [one for one in course if one in wanted]:
+                with options.log.open("a") as log, contextlib.redirect_stdout(log):
+                    rows = list(_round(directions, wrong))
+                found += [(number, row) for row in rows]
+                for row in rows:
+                    print("  ".join(map(str, (number, *row))), flush=True)
+    print(f"\n{table(found)}")
+    print("\n".join(wrong))
+    return int(bool(wrong) or any(not row.whole for _, row in found))
+
+
+def _round(directions: Iterable[str], wrong: list[str]) -> Iterator[Row]:
+    """One cluster, from its first node to its last."""
+    direction = "forming"
+    with tempfile.TemporaryDirectory(prefix="moving-", ignore_cleanup_errors=True) as folder:
+        six, known = Six(SCRIPTS, Path(folder)), Known()
+        try:
+            six.form()
+            for direction in directions:
+                traffic = Traffic(six, known)
+                with traffic.during(direction):
+                    DIRECTIONS[direction](six)
+                assert traffic.row is not None
+                yield traffic.row
+        except Exception as error:  # the other rounds go on
+            wrong.append(f"{direction}: {error!r}")
+        finally:
+            six.close()
+            wrong += complaints(six) + known.ledger.failures
+
+
+def table(found: Iterable[tuple[int, Row]]) -> str:
+    """Return all rows as a table of Markdown, and for each direction a row of sums and medians."""
+    rows = [(str(number), *map(str, row)) for number, row in found]
+    lines = [
+        _line(_HEAD),
+        _line("---:" if name != "direction" else "---" for name in _HEAD),
+        *map(_line, rows),
+    ]
+    for direction in DIRECTIONS:
+        these = [row for _, row in found if row.direction == direction]
+        if these:
+            sums = {
+                name: sum(getattr(row, name) for row in these) for name in Row._fields if name != "direction"
+            }
+            middle = {
+                name: round(statistics.median(getattr(row, name) for row in these))
+                for name in ("seconds", "gap_ms", "transactions_gap_ms")
+            }
+            row = Row(direction, **{**sums, **middle})
+            lines.append(_line([f"all {len(these)}", *map(str, row)]))
+    return "\n".join(lines)
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
