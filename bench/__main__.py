@@ -12,6 +12,7 @@ wall time.
 `python -m bench turns` (`bench/turns.py`): how long the event loop is held.
 `python -m bench isr` (`bench/in_sync.py`): whether an in-sync set ever shrinks although nobody has failed.
 `python -m bench beside` (`bench/beside.py`): one record beside topics, compaction and snapshots.
+`python -m bench firsts --old COMMIT` (`bench/firsts.py`): a cluster's first group, rest, an older commit.
 `python -m bench spark` (`bench/spark.py`): PySpark's source and sink beside Spark's own connector.
 """
 
@@ -40,6 +41,7 @@ WARM_JVM_SECONDS = 25.0
 OWN_PAGES = {
     "beside": "beside",
     "coordinators": "coordinators",
+    "firsts": "firsts",
     "gap": "gap",
     "hang": "hang",
     "isr": "in_sync",

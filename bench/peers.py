@@ -63,6 +63,11 @@ class Peer:
         assert self.process is not None
         return self.process.pid
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of its processes: this one's, with the byte code of what they import."""
+        return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
     def format(self) -> None:
         raise NotImplementedError
 
@@ -74,11 +79,10 @@ class Peer:
         if not (self.folder / "data" / "meta.properties").exists():
             self.format()
         refuse_taken_port(self.port)
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         with (self.folder / "log").open("ab") as log:
             self.started_at = time.time()
             self.process = subprocess.Popen(
-                self.command(), stdout=log, stderr=log, env=environment, start_new_session=True
+                self.command(), stdout=log, stderr=log, env=self.environment, start_new_session=True
             )
 
     def wait(self, seconds: float = 60.0) -> None:
@@ -123,12 +127,13 @@ class Barnabas(Peer):
     def format(self) -> None:
         tool = [sys.executable, "-m", "barnabas", "storage"]
         cluster = subprocess.run(
-            [*tool, "random-uuid"], capture_output=True, text=True, check=True
+            [*tool, "random-uuid"], capture_output=True, text=True, check=True, env=self.environment
         ).stdout.strip()
         subprocess.run(
             [*tool, "format", "--standalone", "-t", cluster, "-c", str(self.properties)],
             check=True,
             stdout=subprocess.DEVNULL,
+            env=self.environment,
         )
 
     def command(self) -> list[str]:

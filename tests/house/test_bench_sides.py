@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from bench.firsts import table
 from bench.processes import refuse_taken_port
 
 ROOT = Path(__file__).parents[2]
@@ -35,6 +36,20 @@ def test_a_port_where_somebody_listens_already_is_refused() -> None:
         with pytest.raises(SystemExit, match=f"something listens on 127.0.0.1:{port} already"):
             refuse_taken_port(port)
     refuse_taken_port(port)  # nobody does any more
+
+
+def test_the_firsts_of_each_side_are_the_least_of_its_rounds_with_ratios_to_the_others() -> None:
+    found = {
+        "Barnabas": [{"join_s": 0.3, "fixture1_s": 0.5}, {"join_s": 0.2, "fixture1_s": 0.6}],
+        "Barnabas at 0123abcd": [{"join_s": 0.25, "fixture1_s": 0.5}],
+        "Apache Kafka": [{"join_s": 0.8}],
+    }
+    lines = table(found).splitlines()
+    sides = " | ".join(found)
+    ratios = "ratio to Barnabas at 0123abcd | ratio to Apache Kafka"
+    assert lines[0] == f"| what | {sides} | {ratios} |"
+    assert "| first group's join, s | 0.2 | 0.25 | 0.8 | 0.80 | 0.25 |" in lines
+    assert "| fixture of one node, s | 0.5 | 0.5 | - | 1.00 | - |" in lines
 
 
 def test_a_bench_that_is_terminated_lets_go_of_what_it_stopped_and_ends_it() -> None:
