@@ -9,7 +9,7 @@ second to one partition.  Meanwhile, one after the other:
   snapshots    the settings of a topic change 20 times a second, and the metadata gets a snapshot every second
   all          these together
 
-1,000 idle partitions make the snapshots large.  Apache Kafka 4.3.1 with the same settings and the same harness
+1,000 idle partitions make the snapshots large.  Apache Kafka with the same settings and the same harness
 comes right after (`--alone`: it does not).
 """
 

@@ -11,7 +11,7 @@ Three nodes, three replicas, one idempotent librdkafka producer with default set
                active controller, too.  The producer gives a request up after 1 s here (socket.timeout.ms):
                by default librdkafka waits 60 s for it, whoever leads by then
 
-Apache Kafka 4.3.1 with the same settings and the same harness comes right after.
+Apache Kafka with the same settings and the same harness comes right after.
 """
 
 from __future__ import annotations

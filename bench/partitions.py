@@ -7,7 +7,7 @@
              kill -9 with a record more in each partition
   requests   Produce requests with a batch of 1 KiB for each of 1, 10 and 100 partitions, five in flight
 
-Apache Kafka 4.3.1 comes next, with the same requests (`--alone`: it does not).  All data is deleted afterwards.
+Apache Kafka comes next, with the same requests (`--alone`: it does not).  All data is deleted afterwards.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def described(node: NodeProcess, id: str) -> list[str]:
 
 @pytest.mark.parametrize("whose", ["ours", "Apache Kafka's"])
 def test_apaches_producer_does_not_ask_for_two_phases(apache: Path, tmp_path: Path, whose: str) -> None:
-    """Kafka 4.3.1's producer takes transaction.two.phase.commit.enable and never sends enable2Pc: its transactions
+    """Kafka's producer takes transaction.two.phase.commit.enable and never sends enable2Pc: its transactions
     keep their timeout.  Who sends it has none."""
     with node_of(whose, apache, tmp_path / "node") as node:
         kafka_class(

@@ -4,7 +4,7 @@
 --runs 1      how many
 --records N   in the topic (12000)
 --kills N     in a run, then the query is left alone (5)
---apache      on three nodes of Apache Kafka 4.3.1
+--apache      on three nodes of Apache Kafka
 --voters      the voters of the quorum move from 1, 2, 3 to 4, 5, 6 meanwhile (not with --apache)
 --standalone  on a standalone Spark with two workers, where slow tasks run twice; its executors are killed, too
 """

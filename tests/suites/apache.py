@@ -12,12 +12,13 @@ from types import TracebackType
 
 from bench.peers import apache_is_here
 from bench.trio import KILL, ApacheTrio, Seat
+from tools.peer import PEER
 
 from barnabas.testing import Cluster
 
 __all__ = ["APACHE", "OURS", "ApacheCluster", "ApacheUnavailableError", "cluster"]
 
-OURS, APACHE = "Barnabas", "Apache Kafka 4.3.1"
+OURS, APACHE = "Barnabas", PEER
 _BASES = range(21_000, 24_000, 100)
 """Where the ports of a cluster may begin: below those that systems give to connections."""
 

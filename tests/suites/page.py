@@ -58,7 +58,7 @@ def _placed(page: str, begin: str, end: str, text: str) -> str:
 def section(results: list[Result]) -> str:
     """The table of the runs, and the tests that fail, each with its reason."""
     rows = [
-        "| suite | cluster | passed | failed | skipped | seconds | Apache Kafka 4.3.1 | day |",
+        "| suite | cluster | passed | failed | skipped | seconds | Apache Kafka | day |",
         "|---|---|---:|---:|---:|---:|---|---|",
     ]
     theirs = {(row.suite, row.nodes, row.kills_every): row for row in results if row.peer != OURS}
@@ -66,7 +66,7 @@ def section(results: list[Result]) -> str:
     for row in ours:
         declared = _declared(row)
         peer = theirs.get((row.suite, row.nodes, row.kills_every))
-        beside = f"{peer.passed} / {peer.failed} / {peer.skipped}, {peer.seconds} s" if peer else "not run"
+        beside = _beside(peer) if peer else "not run"
         rows.append(
             f"| {declared.title} (`tests/suites/{declared.script.name}`) | {_cluster(row)} "
             f"| {row.passed} | {row.failed} | {row.skipped} | {row.seconds} | {beside} | {row.day} |"
@@ -80,6 +80,12 @@ def section(results: list[Result]) -> str:
         rows += ["", "| fails | of | why |", "|---|---|---|"]
         rows += [f"| `{name}` | {suite} | {why} |" for (suite, name), why in sorted(failures.items())]
     return "\n".join(rows)
+
+
+def _beside(peer: Result) -> str:
+    """The counts of Apache Kafka, and which release it was."""
+    release = peer.peer.removeprefix("Apache Kafka ")
+    return f"{release}: {peer.passed} / {peer.failed} / {peer.skipped}, {peer.seconds} s"
 
 
 def why_it_fails(row: Result, name: str, peer: Result | None) -> str:

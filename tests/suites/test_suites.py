@@ -58,7 +58,7 @@ def test_every_suite_has_a_script() -> None:
 def test_the_table_puts_apache_kafka_beside_us_and_says_why_a_test_fails() -> None:
     theirs = dataclasses.replace(ONE, peer="Apache Kafka 4.3.1", failed=0, failures=[], seconds=22)
     table = page.section([ONE, theirs])
-    assert "| one node | 54 | 1 | 10 | 30 | 54 / 0 / 10, 22 s | 2026-11-22 |" in table
+    assert "| one node | 54 | 1 | 10 | 30 | 4.3.1: 54 / 0 / 10, 22 s | 2026-11-22 |" in table
     assert "| `test_ssl_handshake` | kafka-python | starts a broker of its own" in table
 
 

@@ -2,7 +2,7 @@
 
 A rebalance in words: members hand in what they support and wait (`join`); when all have come, or the time is
 over, a generation begins and each is told who leads (`rebalance`); the leader hands in the assignment,
-which is written to the log before anybody is told (`sync`).  Answers follow Apache Kafka 4.3's classic groups.
+which is written to the log before anybody is told (`sync`).  Answers follow Apache Kafka's classic groups.
 """
 
 from __future__ import annotations

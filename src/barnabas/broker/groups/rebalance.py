@@ -1,7 +1,7 @@
 """Generations of a group: when one begins and ends, and the sessions of its members.
 
 When all members have joined, or the time for that is over, a generation begins and each hears who leads
-(`_complete_join`).  Answers follow Apache Kafka 4.3's classic groups.
+(`_complete_join`).  Answers follow Apache Kafka's classic groups.
 """
 
 from __future__ import annotations
