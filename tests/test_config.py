@@ -314,6 +314,12 @@ def test_what_another_broker_counts_on_has_kafkas_default() -> None:
     assert {name for name in ours if not name.startswith("barnabas.")} == SEEN_HERE_ONLY
 
 
+def test_the_page_says_what_the_other_side_sees_of_each_default_that_is_ours() -> None:
+    page = (ROOT / "docs" / "compatibility.md").read_text()
+    section = page.partition("## Defaults that differ, seen from the other side")[2].partition("\n## ")[0]
+    assert {name for name in SEEN_HERE_ONLY if f"`{name}`" not in section} == set()
+
+
 def test_every_default_lies_within_its_own_bounds() -> None:
     for row in (*SETTINGS.values(), *TOPIC_SETTINGS.values()):
         if isinstance(row.ours, int) and not isinstance(row.ours, bool):
