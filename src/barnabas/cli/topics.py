@@ -32,7 +32,7 @@ _LOSES = {
     OFFSETS_TOPIC: "most groups belong to other partitions, where no coordinator finds their positions",
     TRANSACTIONS_TOPIC: "most transactional ids belong to other partitions: what is open under them is aborted",
 }
-"""What a coordinators' topic loses when it gets more partitions."""
+"""The loss of a coordinators' topic that gets more partitions, by its name."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

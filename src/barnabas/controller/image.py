@@ -97,7 +97,7 @@ class BrokerState(NamedTuple):
 
     @property
     def wholly_cordoned(self) -> bool:
-        """Whether it gets no new replicas: each of its directories is cordoned (KIP-1066)."""
+        """Return whether it gets no new replicas: each of its directories is cordoned (KIP-1066)."""
         return bool(self.directories) and set(self.directories) <= set(self.cordoned)
 
     @property

@@ -21,7 +21,7 @@ __all__ = ["Replaying"]
 
 
 class Replaying:
-    """`place` says to which partition a group belongs.
+    """The reader of these records; `place` says to which partition a group belongs.
 
     A record of a group that belongs to another partition says nothing.  Such records stay behind where the topic
     got more partitions: what the group has in its new one would be overwritten by what it had in the old one.
@@ -46,13 +46,13 @@ class Replaying:
     def replay(self, loading: Loading, record: Record, now: Now) -> None:
         """Put one record in.  Raises WireError and CorruptRecordError for one that means nothing."""
         key = read_key(record.key or b"")
+        if not isinstance(key, ConsumerKey | OffsetCommitKey | GroupMetadataKey):
+            return
+        group_id = key.group_id if isinstance(key, ConsumerKey) else key.group
+        if self._place(group_id) != loading.partition.index:
+            return
         if isinstance(key, ConsumerKey):
-            if self._place(key.group_id) == loading.partition.index:
-                self._consumers.replay(key, record.value)
-            return
-        if not isinstance(key, OffsetCommitKey | GroupMetadataKey):
-            return
-        if self._place(key.group) != loading.partition.index:
+            self._consumers.replay(key, record.value)
             return
         if isinstance(key, GroupMetadataKey):
             if record.value is None:

@@ -1,4 +1,4 @@
-"""What a broker has to tell its log in a cluster that has brokers of Apache Kafka, too."""
+"""Warnings in the log of a broker whose cluster has brokers of Apache Kafka, too."""
 
 from __future__ import annotations
 
