@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from barnabas.cli.main import main
+from barnabas.cli.moves import placed
 from barnabas.client.admin import admin as clients
+from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.described import ClusterDescription
 from barnabas.client.admin.moves import Move
 from barnabas.client.metadata import Broker, PartitionInfo, TopicInfo
@@ -26,6 +28,8 @@ class Double:
         self.refuse: dict[TopicPartition, KafkaError] = {}
         self.moving: list[list[Move]] = []
         self.replicas = {"orders": [(1, 2), (2, 3)]}
+        self.hears: list[Any] = []
+        """What the broker that is asked says next about orders-0, once each; the last is what it goes on saying."""
         self.elected: dict[TopicPartition, KafkaError | None] = {}
         self.elections: list[Any] = []
 
@@ -35,6 +39,8 @@ class Double:
     def __exit__(self, *_: object) -> None: ...
 
     def topics(self, *, internal: bool = False) -> list[TopicInfo]:
+        if self.hears:
+            self.replicas["orders"][0] = self.hears.pop(0)
         return [self.describe_topic(name) for name in self.replicas]
 
     def describe_topic(self, name: str) -> TopicInfo:
@@ -97,14 +103,22 @@ def test_a_plan_is_shown_and_nothing_is_done(shell: Shell) -> None:
 def test_a_plan_is_done_and_watched_to_its_end(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     moving = Move("orders", 0, (4, 2, 1), (4,), (1,))
-    shell.double.moving = [[], [moving], [moving], []]
+    shell.double.moving = [[], [], [moving], [moving], []]
+    shell.double.hears = [(1, 2), (4, 2, 1), (4, 2, 1), (4, 2)]
     assert shell("topics reassign orders --partition 0 --replicas 4,2 --execute --wait") == 0
     assert shell.double.asked == [{ORDERS_0: [4, 2]}]
+    assert not shell.double.hears, "it returned while the broker did not know yet that the move is over"
     assert shell.out.splitlines()[2:] == [
         "Began: 1 partition, 1 replica to copy.",
         "0 of 1 moved",
         "1 of 1 moved",
     ]
+
+
+def test_a_move_that_ends_while_one_looks_counts_as_where_it_went() -> None:
+    double = Double()
+    double.moving, double.hears = [[Move("orders", 0, (4, 2, 1), (4,), (1,))], []], [(4, 2, 1)]
+    assert placed(cast("Admin", double))[ORDERS_0] == [4, 2]
 
 
 def test_what_is_refused_is_said_by_partition_and_is_the_exit_code(shell: Shell) -> None:

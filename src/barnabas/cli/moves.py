@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "add_plan_flags",
+    "await_seen",
     "carry_out",
     "ids",
     "no_broker",
@@ -37,6 +38,7 @@ __all__ = [
 
 Plan = dict[TopicPartition, list[NodeId]]
 _LOOK_EVERY = 0.3
+SEEN_S = 10.0
 
 
 def add_plan_flags(parser: argparse.ArgumentParser) -> None:
@@ -60,18 +62,36 @@ def no_broker(broker: NodeId, known: Iterable[NodeId]) -> KafkaError:
 
 
 def placed(admin: Admin, topics: Sequence[str] = ()) -> Plan:
-    """The target replicas of every partition of these topics (none named: of all)."""
+    """The target replicas of every partition of these topics (none named: of all).
+
+    The controller says what moves, a broker where partitions are, and the broker may hear of a move's end later:
+    what moved at the first look or at the last counts as where it was going.
+    """
+    moving = admin.moves()
     found = [admin.describe_topic(name) for name in topics] or admin.topics(internal=True)
     replicas = {
         TopicPartition(topic.name, p.partition): list(p.replicas)
         for topic in found
         for p in topic.partitions.values()
     }
-    for move in admin.moves():
+    for move in (*moving, *admin.moves()):
         where = TopicPartition(move.topic, move.partition)
         if where in replicas:
             replicas[where] = list(move.target)
     return replicas
+
+
+def await_seen(admin: Admin, targets: Mapping[TopicPartition, Sequence[NodeId]]) -> None:
+    """Wait until brokers, too, say that these moves ended; who looks next would plan from what is over.
+
+    Returns after `SEEN_S` all the same: somebody may have moved them on, or deleted the topic.
+    """
+    deadline = time.monotonic() + SEEN_S
+    while time.monotonic() < deadline:
+        now = placed(admin)
+        if all(now.get(where) == list(replicas) for where, replicas in targets.items()):
+            return
+        time.sleep(_LOOK_EVERY)
 
 
 # Plans as files.
@@ -148,7 +168,9 @@ def carry_out(admin: Admin, args: argparse.Namespace, plan: Plan, before: Plan) 
         else:
             print(f"A plan: {moved}, {data}. Add --execute to do it.")
     if args.execute and args.wait and plan:
-        watch(admin, [where for where in plan if where not in refused], quiet=args.json)
+        begun = {where: replicas for where, replicas in plan.items() if where not in refused}
+        watch(admin, list(begun), quiet=args.json)
+        await_seen(admin, begun)
     return 1 if refused else 0
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.cli.brokers.moving import Watch, begin, end_throttles, ended_text, progress, wait
 from barnabas.cli.brokers.placement import Placement, byte_rate, size_text
 from barnabas.cli.controllers import security_of
-from barnabas.cli.moves import ids
+from barnabas.cli.moves import await_seen, ids
 from barnabas.cli.output import add_cluster_flags, print_document, print_rows
 from barnabas.cli.typed.numbers import node_ids
 from barnabas.errors import ConfigError
@@ -171,10 +171,11 @@ def carry_out(
         for tp, error in sorted(refused.items()):
             print(f"  {tp.topic}-{tp.partition} is refused: {error.message} ({error.code.name})")
     if args.wait:
-        moving = {TopicPartition(m.topic, m.partition) for m in admin.moves()}
-        watched = sorted((plan.keys() | moving) - refused.keys())
-        if watched:
-            wait(Watch(admin, watched, look), say, args.timeout, again)
+        targets = {TopicPartition(m.topic, m.partition): list(m.target) for m in admin.moves()}
+        targets |= {tp: replicas for tp, replicas in plan.items() if tp not in refused}
+        if targets:
+            wait(Watch(admin, sorted(targets), look), say, args.timeout, again)
+            await_seen(admin, targets)
         if (text := ended_text(end_throttles(admin, look))) and not args.json:
             print(text)
     elif plan and not args.json:
