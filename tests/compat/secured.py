@@ -100,7 +100,8 @@ class SecuredKafka:
         while time.monotonic() < deadline:
             assert self.process.poll() is None, log.read_text()[-4000:]
             try:
-                socket.create_connection(("127.0.0.1", self.ports["SHORT"]), timeout=1).close()
+                for port in self.ports.values():
+                    socket.create_connection(("127.0.0.1", port), timeout=1).close()
                 return self
             except OSError:
                 time.sleep(0.1)

@@ -90,6 +90,7 @@ class Till(threading.Thread):
         for number, value in enumerate(values or [int(_DROPPED)] * EACH):
             producer.produce(self._topic, b"%d" % value, partition=number % self._partitions)
         if not commit:
+            producer.flush(PATIENCE_S)  # else what waits is dropped here, and nothing of it is there to abort
             _insist(lambda: producer.abort_transaction(30))
             return
         try:
@@ -129,6 +130,8 @@ class Book:
     committed: dict[int, int] = field(default_factory=dict)
     back: list[str] = field(default_factory=list)
     """Records that came again though a commit beyond them had been acknowledged."""
+    trouble: str = ""
+    """The last error that the member heard."""
 
 
 class Group(threading.Thread):
@@ -163,6 +166,9 @@ class Group(threading.Thread):
             while not self._over.is_set():
                 self._note(consumer.consume(500, 0.3))
                 self._commit(consumer)
+        except Exception as error:
+            self.book.trouble = f"reads no more: {error!r}"
+            raise
         finally:
             consumer.close()
 
@@ -170,6 +176,7 @@ class Group(threading.Thread):
         book = self.book
         for message in messages:
             if message.error() is not None:
+                book.trouble = str(message.error())
                 continue
             if message.offset() < book.committed.get(message.partition(), 0):
                 book.back.append(f"{self._protocol}: {message.partition()}@{message.offset()}")

@@ -6,7 +6,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from barnabas.sim.cluster.checker import check
 
 __all__ = ["Known", "Row", "Traffic", "complaints"]
 
+_PATIENCE_S = 180.0
 PARTITIONS, RATE = 6, 100.0
 """Of the topic of each direction: its partitions, and its records a second, beside the transactions."""
 
@@ -40,6 +41,8 @@ class Row(NamedTuple):
     """Records that a group read again though it had committed a position beyond them."""
     anomalies: int
     """Whatever else the checker of histories finds: order, positions that a reader passed over."""
+    failures: int
+    """Transactions that the producer gave up, and began anew as another producer."""
 
     @property
     def whole(self) -> bool:
@@ -86,19 +89,24 @@ class Traffic:
         for thread in (writer, reader, till, *groups):
             thread.start()
         try:
-            eventually(lambda: all(book.committed for book in known.books.values()), 90, "the groups read")
+            self._groups_read()
             held = Held(bootstrap, HELD, direction, len(known.held))
             known.held += held.values
             began, paid, back = time.monotonic(), len(known.ledger.committed), known.back
+            failed = len(known.ledger.failures)
             yield
             ended = time.monotonic()
             held.end()
+        except BaseException:
+            for thread in (reader, *groups):
+                thread.end()
+            raise
         finally:
             writer.end()
             till.end()
         paid = len(known.ledger.committed) - paid
         known.written[topic], anomalies = self._read(topic, records, writer, reader)
-        eventually(lambda: not known.behind(), 90, "the groups have all")
+        eventually(lambda: not known.behind(), _PATIENCE_S, "the groups have all")
         for group in groups:
             group.end()
         self.row = Row(
@@ -111,13 +119,30 @@ class Traffic:
             round(1000 * known.ledger.gap(began, ended)),
             known.back - back,
             anomalies,
+            len(known.ledger.failures) - failed,
         )
+
+    def _groups_read(self) -> None:
+        """Wait until both groups have read and committed; else raise TimeoutError with what is known of them."""
+        known = self._known
+        try:
+            eventually(lambda: all(book.committed for book in known.books.values()), _PATIENCE_S)
+        except (AssertionError, TimeoutError) as error:
+            for line in (
+                "transactions list",
+                "groups list",
+                *(f"groups describe books-{name}" for name in PROTOCOLS),
+            ):
+                with suppress(AssertionError):
+                    self._six.typed(line)
+            troubles = {name: (book.trouble, book.committed) for name, book in known.books.items()}
+            raise TimeoutError(f"the groups did not read: {troubles}, {known.ledger}") from error
 
     def _read(self, topic: str, records: Records, writer: Writer, reader: Reader) -> tuple[Counter[int], int]:
         """Return what is in the topic of this direction, and how many anomalies its history has."""
         everything = read_everything(records, self._six.bootstrap, topic, PARTITIONS)
         values = Counter(value for part in everything.values() for value in part)
-        eventually(lambda: reader.read >= sum(values.values()), 90, "the reader has all")
+        eventually(lambda: reader.read >= sum(values.values()), _PATIENCE_S, "the reader has all")
         reader.end()
         verdict = check(records.history)
         print(f"{verdict}: {verdict.anomalies[:5]}")
@@ -147,11 +172,13 @@ def complaints(six: Six) -> list[str]:
     """Return what the logs of all nodes that ever ran say that they should not."""
     words = (
         r"FATAL|fatal fault|Traceback",
-        r"[Uu]nknown API key|Unsupported api key|10642",  # a request that Apache Kafka does not know
+        r"[Uu]nknown API key|Unsupported api key|\b10642\b",  # a request that Apache Kafka does not know
         r"number of partitions has changed",
     )
-    wrong = re.compile(f".*(?:{'|'.join(words)}).*")
+    wrong = re.compile("|".join(words))
     logs = [*six.folder.glob("*/server.log"), *six.folder.glob("*/node.log")]
     assert logs
     texts = {log.parent.name: log.read_text(errors="replace") for log in logs}
-    return [f"{name}: {line}" for name, text in texts.items() for line in wrong.findall(text)]
+    return [
+        f"{name}: {line}" for name, text in texts.items() for line in text.splitlines() if wrong.search(line)
+    ]
