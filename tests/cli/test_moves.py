@@ -29,7 +29,7 @@ class Double:
         self.moving: list[list[Move]] = []
         self.replicas = {"orders": [(1, 2), (2, 3)]}
         self.hears: list[Any] = []
-        """What the broker that is asked says next about orders-0, once each; the last is what it goes on saying."""
+        """Replicas of orders-0, one after the other, as the broker that is asked says them; the last stay."""
         self.elected: dict[TopicPartition, KafkaError | None] = {}
         self.elections: list[Any] = []
 
