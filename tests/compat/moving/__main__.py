@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shutil
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tests.compat.moving.nodes import Six
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for course in _COURSES:
             if directions := [one for one in course if one in wanted]:
                 with options.log.open("a") as log, contextlib.redirect_stdout(log):
-                    rows = list(_round(directions, wrong))
+                    rows = _round(directions, wrong)
                 found += [(number, row) for row in rows]
                 for row in rows:
                     print("  ".join(map(str, (number, *row))), flush=True)
@@ -73,24 +74,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(bool(wrong) or any(not row.whole for _, row in found))
 
 
-def _round(directions: Iterable[str], wrong: list[str]) -> Iterator[Row]:
-    """One cluster, from its first node to its last."""
-    direction = "forming"
-    with tempfile.TemporaryDirectory(prefix="moving-", ignore_cleanup_errors=True) as folder:
-        six, known = Six(SCRIPTS, Path(folder)), Known()
-        try:
-            six.form()
-            for direction in directions:
-                traffic = Traffic(six, known)
-                with traffic.during(direction):
-                    DIRECTIONS[direction](six)
-                assert traffic.row is not None
-                yield traffic.row
-        except Exception as error:  # the other rounds go on
-            wrong.append(f"{direction}: {error!r}")
-        finally:
-            six.close()
-            wrong += complaints(six)
+def _round(directions: Iterable[str], wrong: list[str]) -> list[Row]:
+    """Move one cluster, from its first node to its last; its nodes stay on the disk where anything is wrong."""
+    direction, rows = "forming", list[Row]()
+    folder = Path(tempfile.mkdtemp(prefix="moving-"))
+    six, known, before = Six(SCRIPTS, folder), Known(), len(wrong)
+    try:
+        six.form()
+        for direction in directions:
+            traffic = Traffic(six, known)
+            with traffic.during(direction):
+                DIRECTIONS[direction](six)
+            assert traffic.row is not None
+            rows.append(traffic.row)
+    except Exception as error:  # the other rounds go on
+        wrong.append(f"{direction}: {error!r}")
+    finally:
+        six.close()
+    wrong += complaints(six)
+    if len(wrong) > before or not all(row.whole for row in rows):
+        wrong.append(f"the nodes of it are left in {folder}")
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    return rows
 
 
 def table(found: Iterable[tuple[int, Row]]) -> str:
