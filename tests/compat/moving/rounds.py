@@ -98,8 +98,9 @@ class Traffic:
             ended = time.monotonic()
             held.end()
         except BaseException:
-            for thread in (reader, *groups):
-                thread.end()
+            reader.end()
+            for group in groups:
+                group.end()
             raise
         finally:
             writer.end()
