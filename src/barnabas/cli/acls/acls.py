@@ -183,12 +183,10 @@ def _check(cluster: Any, args: argparse.Namespace) -> int:
 
 def _settings(cluster: Any) -> dict[str, str | None]:
     """The settings of one broker."""
-    from barnabas.wire.schemas.configs import DescribeConfigsRequest, DescribeConfigsResource
+    from barnabas.wire.broker_settings import request_of, values_of
 
-    broker = cluster.brokers()[0]
-    asked = DescribeConfigsResource(resource_type=4, resource_name=str(broker.id))
-    answer = cluster.connection(broker.id).request(DescribeConfigsRequest(resources=[asked]))
-    return {one.name: one.value for one in answer.results[0].configs}
+    broker = cluster.brokers()[0].id
+    return values_of(cluster.connection(broker).request(request_of(broker)))
 
 
 def _why(cluster: Any, args: argparse.Namespace) -> int:

@@ -5,31 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from barnabas.cli.doctor.findings import Findings
-from barnabas.client.blocking import BlockingConnection
-from barnabas.settings.coordinator_topics import (
-    ASKED,
-    COUNT_SETTINGS,
-    KAFKAS_COUNT,
-    properties_for,
-)
-from barnabas.wire.schemas.configs import DescribeConfigsRequest, DescribeConfigsResource
+from barnabas.settings.coordinator_topics import COUNT_SETTINGS, KAFKAS_COUNT, properties_for
 
-__all__ = ["examine_counts", "settings_of"]
+__all__ = ["examine_counts"]
 
-_BROKER = 4
 _CHECK = "coordinators"
-
-
-def settings_of(connection: BlockingConnection, broker: int) -> dict[str, str | None]:
-    """Return what tells a broker's kind and its counts; nothing without the right to see it.
-
-    Raises ConnectionFailed.
-    """
-    wanted = DescribeConfigsResource(
-        resource_type=_BROKER, resource_name=str(broker), configuration_keys=list(ASKED)
-    )
-    answer = connection.request(DescribeConfigsRequest(resources=[wanted]))
-    return {one.name: one.value for result in answer.results for one in result.configs}
 
 
 def examine_counts(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 
-from barnabas.cli.doctor.coordinators import examine_counts, settings_of
+from barnabas.cli.doctor.coordinators import examine_counts
 from barnabas.cli.doctor.descriptors import examine_descriptors
 from barnabas.cli.doctor.findings import Findings
 from barnabas.cli.doctor.line import Address, dial
@@ -24,7 +24,8 @@ from barnabas.controller.feature_levels import (
 )
 from barnabas.errors import BarnabasError, ErrorCode
 from barnabas.model import SHARE_STATE_TOPIC
-from barnabas.settings.coordinator_topics import is_ours, kafkas_counts
+from barnabas.settings.coordinator_topics import ASKED, is_ours, kafkas_counts
+from barnabas.wire.broker_settings import request_of, values_of
 from barnabas.wire.schemas.cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -226,7 +227,7 @@ def _examine_brokers(
             continue
         examine_descriptors(broker.broker_id, at, hosted[broker.broker_id], found)
         with suppress(BarnabasError), _connect(at, security) as connection:
-            told = settings_of(connection, broker.broker_id)
+            told = values_of(connection.request(request_of(broker.broker_id, ASKED)))
             if is_ours(told):
                 ours.add(broker.broker_id)
             elif counts := kafkas_counts(told):

@@ -25,7 +25,6 @@ from barnabas.settings.coordinator_topics import (
     kafkas_counts,
     properties_for,
 )
-from barnabas.wire.schemas.configs import DescribeConfigsRequest, DescribeConfigsResource
 
 __all__ = ["CoordinatorCounts"]
 
@@ -42,7 +41,6 @@ GREW = events.register(
 
 PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Between attempts: a broker of Apache Kafka serves only some time after it is unfenced."""
-_BROKER = 4
 _RESTART = "start each broker of Apache Kafka again, which counts as before until then; "
 _AFTER_GROWTH = {
     OFFSETS_TOPIC: _RESTART + "set the positions of your groups with `barnabas groups reset`",
@@ -98,18 +96,16 @@ class CoordinatorCounts:
         }
 
     async def _look(self, node: NodeId) -> None:
-        wanted = DescribeConfigsResource(
-            resource_type=_BROKER, resource_name=str(node), configuration_keys=list(ASKED)
-        )
+        from barnabas.wire.broker_settings import request_of, values_of  # few starts ask anybody
+
         for pause in PAUSES_S:
             with suppress(BarnabasError):
                 connection = await dial_broker(self._image, node, self._peers, "counts")
                 try:
-                    answer = await connection.request(DescribeConfigsRequest(resources=[wanted]))
+                    answer = await connection.request(request_of(node, ASKED))
                 finally:
                     connection.abort()
-                told = {one.name: one.value for result in answer.results for one in result.configs}
-                self._judge(node, told)
+                self._judge(node, values_of(answer))
                 return
             await asyncio.sleep(pause)
 
