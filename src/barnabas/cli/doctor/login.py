@@ -11,6 +11,7 @@ from barnabas.cli.doctor.coordinators import examine_counts
 from barnabas.cli.doctor.descriptors import examine_descriptors
 from barnabas.cli.doctor.findings import Findings
 from barnabas.cli.doctor.line import Address, dial
+from barnabas.cli.doctor.share_groups import examine_share_groups, topics_by_group
 from barnabas.cli.doctor.share_state import Kinds, examine_share_state
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.connection import ConnectionFailed
@@ -221,6 +222,7 @@ def _examine_brokers(
     hosted = Counter(node for topic in topics for one in topic.partitions for node in one.replica_nodes)
     ours: set[int] = set()
     kafkas: dict[int, dict[str, int]] = {}
+    groups: dict[str, set[str]] = {}
     for broker in brokers[:_MOST_TRIED]:
         at = Address(broker.host, broker.port, address.timeout)
         if not _examine_advertised(broker.broker_id, at, found):
@@ -232,9 +234,13 @@ def _examine_brokers(
                 ours.add(broker.broker_id)
             elif counts := kafkas_counts(told):
                 kafkas[broker.broker_id] = counts
+                if share_level:
+                    groups.update(topics_by_group(connection))
     partitions = {topic.name: topic.partitions for topic in topics if topic.name}
     examine_counts({name: len(parts) for name, parts in partitions.items()}, kafkas, found)
-    examine_share_state(share_level, partitions.get(SHARE_STATE_TOPIC), Kinds(ours, kafkas), found)
+    kinds = Kinds(ours, kafkas)
+    examine_share_state(share_level, partitions.get(SHARE_STATE_TOPIC), kinds, found)
+    examine_share_groups(groups, partitions, kinds, found)
 
 
 def examine_levels(levels: Mapping[str, int], found: Findings) -> None:

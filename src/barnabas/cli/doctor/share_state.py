@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from barnabas.cli.doctor.findings import Findings
 from barnabas.model import SHARE_STATE_TOPIC, NodeId
 from barnabas.wire.schemas.cluster import MetadataResponsePartition
 
-__all__ = ["Kinds", "examine_share_state"]
+__all__ = ["CHECK", "Kinds", "examine_share_state", "held", "listed"]
 
-_CHECK = "share groups"
+CHECK = "share groups"
 _SILENT = "share consumers whose state is there read nothing, without an error"
 
 
@@ -34,32 +34,38 @@ def examine_share_state(
     if state is None:
         if kinds.kafkas:
             found.ok(
-                _CHECK,
+                CHECK,
                 f"there is none yet; brokers of Apache Kafka serve them: {SHARE_STATE_TOPIC} has to stay there",
             )
         return
-    lead = {one.leader_id for one in state} & set(kinds.ours)
-    hold = {node for one in state for node in one.replica_nodes} & set(kinds.ours)
-    if not hold:
-        found.ok(_CHECK, f"all of {SHARE_STATE_TOPIC} lies with brokers that serve share groups")
+    does, brokers = held(state, kinds.ours)
+    if not brokers:
+        found.ok(CHECK, f"all of {SHARE_STATE_TOPIC} lies with brokers that serve share groups")
         return
-    does = "leads" if lead else "would lead, if another broker died,"
-    said = (
-        f"a broker of Barnabas {does} partitions of {SHARE_STATE_TOPIC} ({_listed(lead or hold)}): {_SILENT}"
-    )
+    said = f"a broker of Barnabas {does} partitions of {SHARE_STATE_TOPIC} ({listed(brokers)}): {_SILENT}"
     if not kinds.kafkas:
         found.warn(
-            _CHECK,
+            CHECK,
             f"{said}; no broker is left that serves share groups",
             f"read with consumer groups, then `barnabas topics delete {SHARE_STATE_TOPIC}`",
         )
         return
     found.warn(
-        _CHECK,
-        f"{said}; the same holds for what they read, and for their partitions of __consumer_offsets",
-        f"barnabas topics reassign {SHARE_STATE_TOPIC} --brokers {_listed(kinds.kafkas, ',')} --execute --wait",
+        CHECK,
+        f"{said}; their partitions of __consumer_offsets have to lie with Apache Kafka, too",
+        f"barnabas topics reassign {SHARE_STATE_TOPIC} --brokers {listed(kinds.kafkas, ',')} --execute --wait",
     )
 
 
-def _listed(nodes: Collection[NodeId], between: str = ", ") -> str:
-    return between.join(map(str, sorted(nodes)))
+def held(
+    partitions: Sequence[MetadataResponsePartition], ours: Collection[NodeId]
+) -> tuple[str, set[NodeId]]:
+    """Return which brokers of Barnabas lead any of these partitions, or would; in front a verb that says which."""
+    lead = {one.leader_id for one in partitions}.intersection(ours)
+    hold = {node for one in partitions for node in one.replica_nodes}.intersection(ours)
+    return ("leads", lead) if lead else ("would lead, if another broker died,", hold)
+
+
+def listed(items: Iterable[Any], between: str = ", ") -> str:
+    """Return the items in order, as a sentence or a flag takes them."""
+    return between.join(map(str, sorted(items)))

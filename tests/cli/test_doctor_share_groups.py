@@ -1,0 +1,173 @@
+"""Findings of `barnabas doctor` about share groups that read from brokers of Barnabas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.cli.doctor import login
+from barnabas.cli.doctor.findings import Finding, Findings
+from barnabas.cli.doctor.line import Address
+from barnabas.cli.doctor.share_groups import examine_share_groups, topics_by_group
+from barnabas.cli.doctor.share_state import Kinds
+from barnabas.client.security.options import PLAINTEXT
+from barnabas.model import OFFSETS_TOPIC, SHARE_STATE_TOPIC
+from barnabas.wire.schemas.cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from barnabas.wire.schemas.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from barnabas.wire.schemas.groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from barnabas.wire.schemas.share_groups import (
+    DescribedGroup,
+    Member,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
+
+GROUPS = {"billing": {"orders"}, "audit": {"orders", "clicks"}}
+
+
+def examined(groups: dict[str, set[str]], **placed: list[list[int]]) -> list[Finding]:
+    """The rows where the topics' partitions have these replicas, of which the first leads; 4 and 5 are ours."""
+    topics = {
+        name: [MetadataResponsePartition(leader_id=nodes[0], replica_nodes=nodes) for nodes in partitions]
+        for name, partitions in placed.items()
+    }
+    found = Findings()
+    examine_share_groups(groups, topics, Kinds({4, 5}, {1, 2, 3}), found)
+    return found.rows
+
+
+def test_a_topic_that_a_broker_of_ours_leads_is_named_with_its_groups_and_the_command_that_moves_it() -> None:
+    [row] = examined(GROUPS, orders=[[1, 2, 3], [4, 1, 2]], clicks=[[1, 2, 3]])
+    assert row.state == "warning"
+    assert "a broker of Barnabas leads partitions that share groups read" in row.said
+    assert "orders (4; read by audit, billing)" in row.said and "clicks" not in row.said
+    assert "read nothing from there, without an error" in row.said
+    assert row.next == "barnabas topics reassign orders --brokers 1,2,3 --execute --wait"
+
+
+def test_topics_that_it_would_lead_after_a_death_have_a_row_of_their_own() -> None:
+    leads, would = examined(GROUPS, clicks=[[5, 1]], orders=[[1, 4], [2, 5]])
+    assert "Barnabas leads partitions" in leads.said and "clicks (5; read by audit)" in leads.said
+    assert "would lead, if another broker died, partitions" in would.said
+    assert "orders (4, 5; read by audit, billing)" in would.said
+    assert would.next == "barnabas topics reassign orders --brokers 1,2,3 --execute --wait"
+
+
+@pytest.mark.parametrize(
+    ("groups", "placed"),
+    [
+        (GROUPS, {"orders": [[1, 2, 3]], "clicks": [[2, 3, 1]]}),  # all lies with Apache Kafka
+        (GROUPS, {}),  # the topics are not there, or not to be seen
+        ({"billing": set()}, {"orders": [[4]]}),  # its members are away
+        ({}, {"orders": [[4]]}),  # no share group
+    ],
+)
+def test_groups_that_are_not_concerned_are_told_nothing(
+    groups: dict[str, set[str]], placed: dict[str, list[list[int]]]
+) -> None:
+    assert examined(groups, **placed) == []
+
+
+class Coordinator:
+    """A broker of Apache Kafka that coordinates these share groups: name -> what each member subscribes to."""
+
+    def __init__(self, groups: dict[str, list[list[str]]]) -> None:
+        self.groups = groups
+        self.asked: list[Any] = []
+
+    def request(self, message: Any) -> Any:
+        self.asked.append(message)
+        if isinstance(message, ListGroupsRequest):
+            return ListGroupsResponse(groups=[ListedGroup(group_id=name) for name in self.groups])
+        assert isinstance(message, ShareGroupDescribeRequest)
+        return ShareGroupDescribeResponse(
+            groups=[
+                DescribedGroup(
+                    group_id=name,
+                    members=[Member(subscribed_topic_names=topics) for topics in self.groups[name]],
+                )
+                for name in message.group_ids
+            ]
+        )
+
+
+def test_groups_are_asked_of_their_coordinator_with_what_all_members_subscribe_to() -> None:
+    broker: Any = Coordinator({"audit": [["orders"], ["orders", "clicks"]], "billing": []})
+    assert topics_by_group(broker) == {"audit": {"orders", "clicks"}, "billing": set()}
+    listed, described = broker.asked
+    assert listed.types_filter == ["share"] and described.group_ids == ["audit", "billing"]
+
+
+def test_a_broker_without_share_groups_is_asked_once() -> None:
+    broker: Any = Coordinator({})
+    assert topics_by_group(broker) == {}
+    assert len(broker.asked) == 1
+
+
+class Cluster(Coordinator):
+    """One of Apache Kafka's broker 1, which coordinates, and of ours, 4; it is every connection, too."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__({"billing": [["orders"]]})
+        self.finalized = {"metadata.version": 33, "share.version": level}
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stay as it is."""
+
+    def close(self) -> None:
+        """Stay as it is."""
+
+    def request(self, message: Any) -> Any:
+        match message:
+            case DescribeClusterRequest():
+                brokers = [DescribeClusterBroker(broker_id=id_, host="h", port=9092) for id_ in (1, 4)]
+                return DescribeClusterResponse(cluster_id="c", brokers=brokers)
+            case MetadataRequest():
+                there = {OFFSETS_TOPIC: 1, SHARE_STATE_TOPIC: 4, "orders": 4}
+                return MetadataResponse(topics=[placed(name, node) for name, node in there.items()])
+            case DescribeConfigsRequest(resources=[asked]):
+                told = {"offsets.topic.num.partitions": "50"}
+                if asked.resource_name == "4":
+                    told["barnabas.fast.fencing"] = "true"
+                configs = [
+                    DescribeConfigsResourceResult(name=name, value=value) for name, value in told.items()
+                ]
+                return DescribeConfigsResponse(results=[DescribeConfigsResult(configs=configs)])
+        return super().request(message)
+
+
+def placed(topic: str, leader: int) -> MetadataResponseTopic:
+    partition = MetadataResponsePartition(leader_id=leader, replica_nodes=[leader])
+    return MetadataResponseTopic(name=topic, partitions=[partition])
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_a_cluster_of_both_kinds_is_looked_at_where_share_groups_are_in_force(
+    level: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster: Any = Cluster(level)
+    monkeypatch.setattr(login, "_connect", lambda *_: cluster)
+    monkeypatch.setattr(login, "dial", lambda _: cluster)
+    monkeypatch.setattr(login, "examine_descriptors", lambda *_: None)
+    found = Findings()
+    login.examine_cluster(Address("h", 9092, 1.0), PLAINTEXT, found)
+    rows = [row for row in found.rows if row.check == "share groups"]
+    assert [row.next.split()[3] for row in rows] == ([SHARE_STATE_TOPIC, "orders"] if level else [])
+    assert any(isinstance(message, ListGroupsRequest) for message in cluster.asked) == bool(level)
