@@ -1,4 +1,4 @@
-"""Applies the metadata in slices, so that nobody on this loop waits for a thousand partitions.
+"""Carrying out of the metadata in slices, so that nobody on this loop waits for a thousand partitions.
 
 `Broker.note` records a commit.  This module then takes the steps, for `SLICE_S` seconds at a time, and between
 two slices the loop does other work for as long as the slice took.  A commit of few partitions is done before
@@ -26,7 +26,7 @@ SLICE_S = 0.004
 
 
 class Applier:
-    """`follow(broker)`, then `changed(delta)` for each commit.  Without a broker there is nothing to carry out."""
+    """The commits that this node's broker has still to carry out; none without a broker."""
 
     __slots__ = (
         "_broker",

@@ -12,7 +12,7 @@ __all__ = ["BothKinds"]
 
 
 class BothKinds:
-    """`begin()` when the broker opens, `changed(delta)` for each commit from then on."""
+    """The warnings of one broker about what the other kind does otherwise: counts, share groups."""
 
     __slots__ = ("_counts", "_share_state")
 

@@ -49,10 +49,7 @@ _AFTER_GROWTH = {
 
 
 class CoordinatorCounts:
-    """`changed(delta)` for each commit.
-
-    What is found is told once for each registration, and when a topic is made or gets more partitions.
-    """
+    """The brokers that were asked: each once in a registration, all anew when a topic is made or grows."""
 
     __slots__ = ("_asked", "_image", "_peers", "_runtime")
 

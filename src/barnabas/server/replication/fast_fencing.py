@@ -75,7 +75,7 @@ Address = tuple[str, int]
 
 
 class Answer(Enum):
-    """What an attempt to connect says."""
+    """The outcome of an attempt to connect."""
 
     TAKEN = "taken"
     REFUSED = "refused"
@@ -83,7 +83,7 @@ class Answer(Enum):
 
 
 class _Reach(NamedTuple):
-    """Which addresses of a registration this controller has connected to, and when it tries again."""
+    """The addresses of a registration that this controller has connected to, and the time of the next attempt."""
 
     epoch: BrokerEpoch
     reached: frozenset[Address]
@@ -92,7 +92,7 @@ class _Reach(NamedTuple):
 
 
 class Controller(Protocol):
-    """This node as a controller: whether it is the active one, and the way to have a broker fenced."""
+    """This node's controller: whether it is the active one, and the way to have a broker fenced."""
 
     @property
     def image(self) -> MetadataImage: ...
@@ -104,7 +104,7 @@ class Controller(Protocol):
 
 
 class FastFencing:
-    """Suspects and examines brokers while this node is the active controller.  Times in monotonic seconds."""
+    """The brokers that this node suspects and examines while it is the active controller; monotonic seconds."""
 
     __slots__ = (
         "_active_since",

@@ -34,7 +34,7 @@ the kernel sends again after 0.2, 0.4, 0.8, 1.6 ... s: a new connection knows so
 
 
 class _Connection(Protocol):
-    """What carries requests (`client.aio.AsyncConnection`)."""
+    """A connection that carries requests (`client.aio.AsyncConnection`)."""
 
     address: str
 
@@ -79,7 +79,7 @@ class _Learned:
 
 
 class FetchLine:
-    """`begin` with a request; `over` is done when the connection is of no more use, with what ended it."""
+    """The fetches over one connection; `over` is done when it is of no more use, with what ended it."""
 
     __slots__ = (
         "_answer_by",

@@ -1,4 +1,4 @@
-"""What the broker asks of the rest of its node."""
+"""The rest of the node, as its broker sees it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ NOT_COMPACTED = events.register(
 
 
 class NodeHost:
-    """Implements `broker.ports.BrokerHost`.  `ask` carries a request to the active controller."""
+    """The `broker.ports.BrokerHost` of a real node.  `ask` carries a request to the active controller."""
 
     __slots__ = (
         "_ask",

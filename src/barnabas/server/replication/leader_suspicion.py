@@ -41,14 +41,14 @@ Ask = Callable[[Iterable[NodeId]], Awaitable[None]]
 
 
 class _Departed(NamedTuple):
-    """When a leader was fenced, and which connections were told since then."""
+    """The time at which a leader was fenced, and the connections that were told since then."""
 
     at: float
     told: set[int]
 
 
 class LeaderSuspicion:
-    """`lost(leader)` when a connection to it ended, `heard(leader)` when it answers; times from `clock`.
+    """The leaders in doubt: a connection to them ended, and they have not answered since.
 
     `me` leads what this node leads.
     """

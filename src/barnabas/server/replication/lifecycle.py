@@ -62,7 +62,7 @@ _UNHEARD_S = 3.0
 
 
 class LifecycleState(IntEnum):
-    """Where a broker is in its life (numbers of Kafka's BrokerState metric)."""
+    """The stages of a broker's life (numbers of Kafka's BrokerState metric)."""
 
     NOT_RUNNING = 0
     STARTING = 1
@@ -73,7 +73,7 @@ class LifecycleState(IntEnum):
 
 
 class LifecycleSettings(NamedTuple):
-    """Who this broker is and how often it reports, in seconds.
+    """The identity of this broker, and the seconds between its reports.
 
     `previous_epoch` is the broker epoch of the life before, if nothing of it is lost (else -1).  `incarnation` is
     this life, or one that had no answer (`server.replication.previous_epoch`); zero: a new one.
@@ -115,7 +115,7 @@ class LifecycleSettings(NamedTuple):
 
 
 class Disks(NamedTuple):
-    """What a broker's disks keep from its replicas, as it reports it in extensions that Apache Kafka passes over.
+    """The faults of a broker's disks, as it reports them in extensions that Apache Kafka passes over.
 
     `unfit`: directories whose partitions others should lead, as they are full or slow.  `incomplete`: replicas
     that lack records.  `leaderless`: where the logs of partitions without a leader end.
@@ -127,7 +127,7 @@ class Disks(NamedTuple):
 
 
 class BrokerLifecycle:
-    """Registers once, then reports until `leave`, or until the controller knows it no more.
+    """One registration of this broker, and its reports until it leaves or the controller knows it no more.
 
     A broker that somebody unregistered stays out, as with Apache Kafka: only another start registers again.
 

@@ -1,4 +1,4 @@
-"""Sends the markers of ended transactions to the brokers that lead their partitions.
+"""Sending of the markers of ended transactions to the brokers that lead their partitions.
 
 `broker/transactions/markers` decides who is asked what; this module sends.  This node itself is
 asked the same way, over its own listener.

@@ -39,9 +39,7 @@ _NODE, _TOPIC = "log.flush.interval.messages", "flush.messages"
 
 
 class PreviousEpoch:
-    """`epoch()` of the life before, once, then the `incarnation()` to register as; `remember` the epoch of this
-    life as long as all is synced.
-    """
+    """The notes on a broker's disks about its life before, and about this one as long as all is synced."""
 
     __slots__ = ("_directories", "_disk", "_registering", "_spoilt")
 

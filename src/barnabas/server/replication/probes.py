@@ -1,4 +1,4 @@
-"""Asks over the network whether a node is alive; callers that ask at the same time share one question.
+"""Questions over the network whether a node is alive; callers that ask at the same time share one.
 
     await probes.ask([2, 3])
 

@@ -110,7 +110,7 @@ class Fetchers:
 
 
 class _Fetcher:
-    """Asks one leader, as long as the node runs."""
+    """The task that asks one leader, as long as the node runs."""
 
     __slots__ = (
         "_again",

@@ -22,7 +22,7 @@ HELD = events.register(
 
 
 class ShareState:
-    """`look()` at the start, `changed(delta)` for each commit."""
+    """The warning about this node's partitions of `__share_group_state`, and whether it was given."""
 
     __slots__ = ("_image", "_node_id", "_told")
 

@@ -1,4 +1,4 @@
-"""Asks transactions' coordinators on behalf of partitions that this node leads (AddPartitionsToTxn v4+; KIP-890).
+"""Questions to transactions' coordinators for partitions that this node leads (AddPartitionsToTxn v4+; KIP-890).
 
 One connection per coordinator, one request at a time on it: what is asked meanwhile goes out together in the
 next.  `broker/txn_verification` decides what to ask and what an answer means.
