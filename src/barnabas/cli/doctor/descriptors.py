@@ -1,4 +1,4 @@
-"""How many files a broker of this machine may have open, and how many its partitions need.
+"""The files that a broker of this machine may have open, against those that its partitions need.
 
 No request of Kafka's protocol tells a process's limits.  So they are asked of the operating system, where the
 broker runs on this machine and under a user whose processes we may see (Linux).
@@ -24,7 +24,7 @@ _LIMIT = re.compile(r"^Max open files\s+(\w+)", re.MULTILINE)
 
 
 def examine_descriptors(broker: int, at: Address, partitions: int, found: Findings) -> None:
-    """Whether the process that listens there may have as many files open as its partitions want."""
+    """Check that the process that listens there may have as many files open as its partitions want."""
     limit = _limit_of(at)
     if limit is None:
         return
@@ -41,7 +41,7 @@ def examine_descriptors(broker: int, at: Address, partitions: int, found: Findin
 
 
 def _limit_of(at: Address) -> int | None:
-    """How many files the process that listens there may have open; None where that cannot be seen."""
+    """Return how many files the process that listens there may have open; None where that cannot be seen."""
     with suppress(OSError, ValueError):
         pid = _process_of(set(_listening(at)))
         if pid is not None:
@@ -53,7 +53,7 @@ def _limit_of(at: Address) -> int | None:
 
 
 def _listening(at: Address) -> Iterator[str]:
-    """The sockets of this machine that listen at an address of it, as links of descriptors name them."""
+    """Return the sockets of this machine that listen at an address of it, as links of descriptors name them."""
     hosts = {str(row[4][0]) for row in socket.getaddrinfo(at.host, at.port, type=socket.SOCK_STREAM)}
     own = {_raw(host) for host in hosts if _is_here(host)}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
@@ -67,7 +67,7 @@ def _listening(at: Address) -> Iterator[str]:
 
 
 def _is_here(host: str) -> bool:
-    """Whether it is an address of this machine: nobody can take another one."""
+    """Return whether it is an address of this machine: nobody can take another one."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         try:
             probe.bind((host, 0))
@@ -77,7 +77,7 @@ def _is_here(host: str) -> bool:
 
 
 def _raw(host: str) -> str:
-    """An address as those tables have it: words of four bytes, in this machine's order."""
+    """Return an address as those tables have it: words of four bytes, in this machine's order."""
     raw = socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
     words = (raw[at : at + 4] for at in range(0, len(raw), 4))
     return "".join(f"{int.from_bytes(word, 'little'):08X}" for word in words)

@@ -30,7 +30,7 @@ __all__ = ["add_arguments", "examine", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags of `barnabas doctor`."""
+    """Add the flags of `barnabas doctor`."""
     parser.add_argument("address", metavar="HOST:PORT", help="the listener, as a client dials it")
     add_command_config(parser)
     parser.add_argument(
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """`barnabas doctor HOST:PORT`."""
+    """Run `barnabas doctor HOST:PORT`."""
     dialled = parse_bootstrap(args.address)
     if len(dialled) != 1:
         raise ConfigError("doctor examines one address at a time", next_step="give one HOST:PORT")
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def examine(address: Address, args: argparse.Namespace, found: Findings) -> bool:
-    """All checks up to the first that makes the next ones pointless; returns whether anybody is there."""
+    """Make all checks up to the first that makes the next ones pointless; return whether anybody is there."""
     found.ok("clock", f"this machine's says {datetime.fromtimestamp(time.time(), UTC):%Y-%m-%d %H:%M:%S} UTC")
     security: Security | None
     try:
@@ -120,7 +120,7 @@ def _is_reached(address: Address, found: Findings) -> bool:
 
 
 def _examine_protocol(address: Address, security: Security | None, found: Findings) -> bool:
-    """Whether what is spoken there is what this client would speak."""
+    """Return whether what is spoken there is what this client would speak."""
     check, spoken = "protocol", speaks(address)
     with_sasl = "SASL_" if security is not None and security.sasl is not None else ""
     if spoken == "HTTP":

@@ -1,4 +1,4 @@
-"""What the checks have found."""
+"""The findings of the checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ State: TypeAlias = Literal["ok", "warning", "failed"]
 
 
 class Finding(NamedTuple):
-    """One row: what was looked at, how it is, and where that is no good what helps."""
+    """A row: what was looked at, how it is, and where that is no good what helps."""
 
     check: str
     state: State
@@ -25,20 +25,20 @@ class Findings:
         self.rows: list[Finding] = []
 
     def ok(self, check: str, said: str) -> None:
-        """It is as it should be."""
+        """Say that it is as it should be."""
         self.rows.append(Finding(check, "ok", said))
 
     def warn(self, check: str, said: str, next_step: str) -> None:
-        """It works, and somebody should look."""
+        """Say that it works, and that somebody should look."""
         self.rows.append(Finding(check, "warning", said, next_step))
 
     def fail(self, check: str, said: str, next_step: str) -> None:
-        """It is what is wrong."""
+        """Say that it is wrong."""
         self.rows.append(Finding(check, "failed", said, next_step))
 
     @property
     def failed(self) -> bool:
-        """Whether anything is wrong."""
+        """Return whether anything is wrong."""
         return any(row.state == "failed" for row in self.rows)
 
     def __repr__(self) -> str:

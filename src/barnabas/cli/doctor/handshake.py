@@ -1,4 +1,4 @@
-"""What a listener shows in its TLS handshake, and whether this client believes it: each question by itself.
+"""The TLS handshake of a listener, and whether this client believes it: each question by itself.
 
 OpenSSL stops at the first thing that it does not like, so each check has a handshake that asks for nothing else.
 """
@@ -27,7 +27,7 @@ _NAMES = (62, 64)
 
 
 def examine_own_files(tls: Tls, found: Findings) -> bool:
-    """Whether what the client itself has can be used; nothing is dialled for that."""
+    """Return whether what the client itself has can be used; nothing is dialled for that."""
     check = "own files"
     try:
         context_of(tls)
@@ -44,7 +44,7 @@ def examine_own_files(tls: Tls, found: Findings) -> bool:
 
 
 def examine_tls(address: Address, tls: Tls, found: Findings) -> bool:
-    """Versions, authority, name and dates.  Returns whether a handshake can succeed."""
+    """Check versions, authority, name and dates.  Return whether a handshake can succeed."""
     spoken = [version for version in _VERSIONS if _shake(address, _asking(tls, version))[0]]
     if not spoken:
         old = [version for version in _OLD if _shake(address, _asking(Tls(), version, old=True))[0]]
@@ -76,7 +76,7 @@ def examine_tls(address: Address, tls: Tls, found: Findings) -> bool:
 
 
 def _asking(tls: Tls, version: ssl.TLSVersion | None = None, *, old: bool = False) -> ssl.SSLContext:
-    """A context that believes everybody, and shows what we have."""
+    """Return a context that believes everybody, and shows what we have."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if old:
@@ -88,7 +88,7 @@ def _asking(tls: Tls, version: ssl.TLSVersion | None = None, *, old: bool = Fals
 
 
 def _shake(address: Address, context: ssl.SSLContext) -> tuple[bool, OSError | None, bytes]:
-    """Whether the handshake succeeds, what it fails at, and the certificate (DER)."""
+    """Return whether the handshake succeeds, what it fails at, and the certificate (DER)."""
     try:
         with dial(address) as line, context.wrap_socket(line, server_hostname=address.host) as session:
             return True, None, session.getpeercert(True) or b""
@@ -97,7 +97,7 @@ def _shake(address: Address, context: ssl.SSLContext) -> tuple[bool, OSError | N
 
 
 def _believing(tls: Tls) -> ssl.SSLContext:
-    """A context that asks for a trusted authority, and for nothing else."""
+    """Return a context that asks for a trusted authority, and for nothing else."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_flags |= ssl.VerifyFlags(_NO_CHECK_TIME)
@@ -154,7 +154,7 @@ def _examine_name(address: Address, tls: Tls, der: bytes, found: Findings) -> bo
 
 
 def _names(address: Address, context: ssl.SSLContext) -> str:
-    """The names in the certificate."""
+    """Return the names in the certificate."""
     try:
         with dial(address) as line, context.wrap_socket(line, server_hostname=address.host) as session:
             known: Any = session.getpeercert() or {}

@@ -1,4 +1,4 @@
-"""One connection after the other to the address that is examined: what speaks there."""
+"""The address that is examined, and what speaks there: one connection after the other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LARGEST = 1 << 20
 
 
 class Address(NamedTuple):
-    """Where, and how long (s) each step may take."""
+    """A listener's address, and how long (s) each step may take."""
 
     host: str
     port: int
@@ -28,12 +28,12 @@ class Address(NamedTuple):
 
 
 def dial(address: Address) -> socket.socket:
-    """A connection.  Raises OSError."""
+    """Open a connection.  Raises OSError."""
     return socket.create_connection((address.host, address.port), address.timeout)
 
 
 def first_words(address: Address, said: bytes) -> bytes:
-    """What is answered first to these bytes; b"": the connection is ended, or nothing comes."""
+    """Return what is answered first to these bytes; b"": the connection is ended, or nothing comes."""
     got = b""
     with contextlib.suppress(OSError), dial(address) as line:
         line.sendall(said)
@@ -43,7 +43,7 @@ def first_words(address: Address, said: bytes) -> bytes:
 
 
 def speaks(address: Address) -> str:
-    """What is spoken there: "Kafka", "TLS", "HTTP" or "" (none of them)."""
+    """Return what is spoken there: "Kafka", "TLS", "HTTP" or "" (none of them)."""
     sent = Connection("barnabas-doctor").negotiate()
     assert sent is not None
     request = b"".join(bytes(part) for part in sent.parts)
@@ -62,12 +62,12 @@ def speaks(address: Address) -> str:
 
 
 def says_http(answer: bytes) -> bool:
-    """Whether that is how a web server begins."""
+    """Return whether that is how a web server begins."""
     return answer[:5] == b"HTTP/"
 
 
 def _hello(host: str) -> bytes:
-    """What a client that speaks TLS says first."""
+    """Return what a client that speaks TLS says first."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     outgoing = ssl.MemoryBIO()

@@ -1,4 +1,4 @@
-"""Who this client has to be, who it is, and what of the cluster it reaches then."""
+"""The login that a listener asks for, this client's, and what of the cluster it reaches then."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _connect(address: Address, security: Security) -> BlockingConnection:
 
 
 def examine_versions(address: Address, security: Security, found: Findings) -> bool:
-    """Certificates of clients, and the versions of the protocol."""
+    """Check the client's certificate, and the versions of the protocol."""
     tls = security.tls
     shows = tls is not None and bool(tls.cert_file or tls.cert_pem)
     try:
@@ -99,7 +99,7 @@ def examine_versions(address: Address, security: Security, found: Findings) -> b
 
 
 def examine_mechanisms(address: Address, security: Security, found: Findings) -> bool:
-    """Whether a login is asked for, and whether ours is one of those that are taken."""
+    """Return whether a login is asked for, and whether ours is one of those that are taken."""
     wanted = "" if security.sasl is None else security.sasl.mechanism
     try:
         with _connect(address, Security(security.tls)) as connection:
@@ -141,7 +141,7 @@ def examine_mechanisms(address: Address, security: Security, found: Findings) ->
 
 
 def examine_login(address: Address, security: Security, found: Findings) -> bool:
-    """The login itself."""
+    """Check the login itself."""
     sasl = security.sasl
     if sasl is None:
         return True
@@ -168,7 +168,7 @@ def examine_login(address: Address, security: Security, found: Findings) -> bool
 
 
 def examine_cluster(address: Address, security: Security, found: Findings) -> None:
-    """The cluster behind the listener, and the addresses that it sends its clients to."""
+    """Look at the cluster behind the listener, and the addresses that it sends its clients to."""
     try:
         with _connect(address, security) as connection:
             levels = connection.finalized
@@ -218,7 +218,7 @@ def _examine_brokers(
     share_level: int,
     found: Findings,
 ) -> None:
-    """Each broker by itself, and what brokers of both kinds mean for each other."""
+    """Look at each broker by itself, and at what brokers of both kinds mean for each other."""
     hosted = Counter(node for topic in topics for one in topic.partitions for node in one.replica_nodes)
     ours: set[int] = set()
     kafkas: dict[int, dict[str, int]] = {}
@@ -255,7 +255,7 @@ def examine_levels(levels: Mapping[str, int], found: Findings) -> None:
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether only this machine reaches that address."""
+    """Return whether only this machine reaches that address."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
