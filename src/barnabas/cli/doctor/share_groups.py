@@ -51,6 +51,6 @@ def examine_share_groups(
         found.warn(
             CHECK,
             f"a broker of Barnabas {does} partitions that share groups read: {readers}: "
-            "share consumers read nothing from there, without an error",
+            "they read nothing from there, without an error, and go on only when they are started again",
             f"barnabas topics reassign {' '.join(there)} --brokers {listed(kinds.kafkas, ',')} --execute --wait",
         )
