@@ -133,7 +133,7 @@ _PLAIN: dict[int, dict[str, Any]] = {
     42: {"groups_names": ["g"]},
     46: {"topics": None},
     48: {"components": [], "strict": False},
-    50: {"users": []},  # (with None, Apache Kafka 4.3.1 never answers who is refused)
+    50: {"users": []},  # (with None, Apache Kafka 4.4.0 never answers who is refused)
     51: {"deletions": [sasl.ScramCredentialDeletion(name="nobody", mechanism=1)]},
     55: {"topics": []},
     57: {"feature_updates": []},

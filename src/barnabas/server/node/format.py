@@ -1,9 +1,10 @@
 """Formatting: what makes a directory a node's own, before the node starts for the first time.
 
-As Apache Kafka's storage tool does it, file by file: `bootstrap.checkpoint` (the features of the cluster)
-in every directory; in the metadata directory of a quorum whose voters change at run time (KIP-853) also
+As the storage tool of Apache Kafka 4.3 does it, file by file: `bootstrap.checkpoint` (the features of the
+cluster) in every directory; in the metadata directory of a quorum whose voters change at run time (KIP-853) also
 `__cluster_metadata-0/00000000000000000000-0000000000.checkpoint` with the first voters; `meta.properties`
-last, so that a directory is formatted whole or not at all.
+last, so that a directory is formatted whole or not at all.  4.4 writes the features beside the first voters, and
+reads them in either place, as we do.
 """
 
 from __future__ import annotations
