@@ -122,7 +122,9 @@ def at_this_cluster(words: list[str], kafka: Cluster) -> list[str]:
     asks_controller = "-C" in words or "--bootstrap-controller" in words
     places = {
         **dict.fromkeys(("127.0.0.1:9093", "host1:9093", "host4:9093", "host7:9093", ":9093"), controller),
-        **dict.fromkeys(("127.0.0.1:9092", "127.0.0.1:9094", "broker1:9093", "10.0.0.1:9093"), broker),
+        **dict.fromkeys(
+            ("127.0.0.1:9092", "127.0.0.1:9094", "host1:9092", "broker1:9093", "10.0.0.1:9093"), broker
+        ),
         "HOST:PORT": controller if asks_controller else broker,
         "N": "2",
         "ID": "2",
