@@ -53,12 +53,12 @@ def test_three_apache_kafka_nodes_become_three_of_ours_and_again_kafkas_under_tr
 def test_the_table_has_a_row_for_each_direction_of_a_round_and_their_medians() -> None:
     gaps = (200, 900, 300)
     found = [
-        (number + 1, Row("there", 300, 30_000, 0, number == 2, gap, 900, 2 * gap, 0, 0, 0))
+        (number + 1, Row("there", 300, 30_000, 0, number == 2, 0, gap, 900, 2 * gap, 0, 0, 0))
         for number, gap in enumerate(gaps)
     ]
     *_, last, middle = table(found).splitlines()
-    assert last == "| 3 | there | 300 | 30000 | 0 | True | 300 | 900 | 600 | 0 | 0 | 0 |"
-    assert middle == "| all 3 | there | 300 | 90000 | 0 | 1 | 300 | 2700 | 600 | 0 | 0 | 0 |"
+    assert last == "| 3 | there | 300 | 30000 | 0 | True | 0 | 300 | 900 | 600 | 0 | 0 | 0 |"
+    assert middle == "| all 3 | there | 300 | 90000 | 0 | 1 | 0 | 300 | 2700 | 600 | 0 | 0 | 0 |"
 
 
 def test_a_gap_between_commits_is_also_that_before_the_first_and_after_the_last() -> None:

@@ -33,6 +33,7 @@ _HEAD = [
     "records",
     "lost",
     "twice",
+    "anew",
     "longest gap ms",
     "transactions",
     "their gap ms",
