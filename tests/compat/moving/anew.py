@@ -1,8 +1,8 @@
 """Records that a producer wrote again by itself, under its next epoch: read from the segments of the leaders.
 
 librdkafka's idempotent producer takes a new epoch when a broker refuses a sequence number, as happens when leaders
-change while its requests are under way.  Then it sends again what it has no answer for, in all partitions, and some
-of that was written.  No broker can recognise these batches; beside Apache Kafka alone the same happens.
+change while its requests are under way.  Then it sends again what it has no answer for, everywhere.  A part of
+that was written before.  No broker can recognise it; beside Apache Kafka alone the same happens.
 """
 
 from __future__ import annotations
