@@ -147,7 +147,7 @@ class Replicas:
                 self.mono,
                 0,
                 0,
-                incomplete=frozenset((one.topic_id, one.index) for one in node.broker.incomplete()),
+                incomplete=frozenset((one.topic_id, one.index) for one in node.broker.lacking),
             )
             for id_, node in self.nodes.items()
             if id_ not in self.cut

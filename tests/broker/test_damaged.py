@@ -121,12 +121,24 @@ def test_a_leader_that_rots_while_it_runs_hands_over_and_is_fetched_again() -> N
     assert replicas.state.leader != 1 and set(replicas.state.isr) == {2, 3}
     assert replicas.nodes[1].outside.anew == ["/data/t-0"]
     assert replicas[1].log.log_end_offset == 2
-    assert replicas.nodes[1].broker.incomplete() == [replicas[1]]
+    assert list(replicas.nodes[1].broker.lacking) == [replicas[1]]
     replicas.settle()
-    assert values(replicas, 1) == whole and replicas.nodes[1].broker.incomplete() == []
+    assert values(replicas, 1) == whole and not replicas.nodes[1].broker.lacking
     assert replicas.nodes[1].outside.whole == ["/data/t-0"]
     replicas.settle()
     assert set(replicas.state.isr) == {1, 2, 3}
+
+
+def test_who_asks_what_is_lacking_changes_nothing() -> None:
+    replicas = Replicas()
+    several_segments(replicas)
+    rotten(replicas, 2)
+    node, partition = replicas.nodes[2], replicas[2]
+    partition.log.truncate_fully_and_start_at(8, node.now)
+    assert len(node.broker.lacking) == 1 and list(node.broker.lacking) == [partition]
+    assert node.broker.lacking.of(partition) == (8, node.now.mono) and node.outside.whole == []
+    node.turn()
+    assert not node.broker.lacking and node.outside.whole == ["/data/t-0"]
 
 
 def test_a_follower_that_rots_leaves_the_in_sync_set_until_it_has_everything_again() -> None:

@@ -47,7 +47,7 @@ def test_a_bit_that_flips_is_told_of_before_anybody_reads_there() -> None:
     assert node.logs.get(WHERE).damage == [  # type: ignore[union-attr]
         Damage(2, 3, "/data/t-0/00000000000000000002.log: the CRC of the batch at 0 is wrong")
     ]
-    assert len(node.broker.incomplete()) == 1
+    assert len(node.broker.lacking) == 1
 
 
 def test_the_newest_segment_is_read_as_far_as_it_is_durable() -> None:

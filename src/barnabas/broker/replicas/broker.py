@@ -275,6 +275,8 @@ class Broker(HostedPartitions):
                 partition.log.active.fresh = None
             if OPEN_FILES.unsynced:
                 self._sync_for_descriptors()
+        if self.lacking:
+            self.lacking.settle()
         # (most steps ask none of them)
         new_logs, checks, maintenance, moves = (
             self.reconciler.new_logs,

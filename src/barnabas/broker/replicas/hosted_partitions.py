@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from barnabas.broker.ports import BrokerHost
 from barnabas.broker.replicas.disk_space import Space
 from barnabas.broker.replicas.held_back import HeldBack
+from barnabas.broker.replicas.lacking import Lacking
 from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.replicas.quota import Quota
 from barnabas.broker.replicas.sync_schedule import NO_LIMIT
@@ -45,13 +46,6 @@ _T = TypeVar("_T")
 
 _HAND_OVER_S = 5.0
 """Seconds for which readers of what cannot be read are sent to look for another leader."""
-
-
-class _Lack(NamedTuple):
-    """A replica lacks records until its log has all below `end` again; `since`: monotonic seconds."""
-
-    end: Offset
-    since: float
 
 
 class HostedTopic:
@@ -101,7 +95,7 @@ class HostedPartitions:
         self.no_room = False
         """Whether the last thing that was `guarded` failed because there was no room."""
         self._failed: set[str] = set()
-        self._incomplete: dict[Partition, _Lack] = {}
+        self.lacking = Lacking(host.whole_again)
         self._leadership: list[LeadershipCallback] = []
 
     @property
@@ -258,10 +252,10 @@ class HostedPartitions:
         Returns what to answer: for `_HAND_OVER_S`, to look for another leader, where one may take over.
         """
         if error.news:
-            self.lacks(partition, now)
+            self.lacking.note(partition, now)
             self.host.damaged(partition.log, error.news)
             self.hand_over(partition)
-        state, lack = self.image.partition(partition.topic, partition.index), self._incomplete.get(partition)
+        state, lack = self.image.partition(partition.topic, partition.index), self.lacking.of(partition)
         if state is None or len(state.isr) < 2 or lack is None or now.mono > lack.since + _HAND_OVER_S:
             return error.code
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -284,30 +278,10 @@ class HostedPartitions:
         if partition is not None and partition.log is log:
             self.damage_found(partition, error, now)
 
-    def lacks(self, partition: Partition, now: Now) -> None:
-        """Note that a replica cannot read records of its log."""
-        lack = self._incomplete.get(partition, _Lack(0, now.mono))
-        self._incomplete[partition] = lack._replace(end=max(lack.end, partition.high_watermark))
-
     def truncated(self, partition: Partition, before: Offset) -> None:
         """A log was cut back from `before` to where it agrees with its leader's, which decides what it lacks."""
-        end = partition.log.log_end_offset
-        if (lack := self._incomplete.get(partition)) is not None:
-            self._incomplete[partition] = lack._replace(end=min(lack.end, end))
-        self.host.truncated(partition.topic, partition.index, before, end)
-
-    def incomplete(self) -> list[Partition]:
-        """Return the replicas that lack records, until they have all again that they knew to be committed.
-
-        Not before, though nothing unreadable is left: meanwhile the leader has heard of where they begin anew.
-        """
-        for partition, lack in list(self._incomplete.items()):
-            log = partition.log
-            if partition.gone or (not log.damage and log.log_end_offset >= lack.end):
-                del self._incomplete[partition]
-                if not partition.gone:
-                    self.host.whole_again(log)
-        return list(self._incomplete)
+        self.lacking.cut(partition)
+        self.host.truncated(partition.topic, partition.index, before, partition.log.log_end_offset)
 
     def _cut_short(self, partition: Partition, error: ShortFileError, now: Now) -> None:
         """Note what is gone of a log of which somebody cut a file."""

@@ -317,7 +317,7 @@ class Reconciler:
         )
         broker.space.applies_to(partition)
         if log.damage:
-            broker.lacks(partition, now)
+            broker.lacking.note(partition, now)
         self._moves.hosted(partition)
         if directory is not None and directory.directory_id != registered:
             assigned.append((topic.id, state.index, directory.directory_id))

@@ -145,7 +145,7 @@ class BrokerPart:
     def _disks(self) -> Disks:
         incomplete = [
             BrokerHeartbeatRequestIncomplete(topic_id=partition.topic_id, partition_index=partition.index)
-            for partition in self.broker.incomplete()
+            for partition in self.broker.lacking
         ]
         return Disks(self.broker.unfit_directories, incomplete, self._leaderless())
 

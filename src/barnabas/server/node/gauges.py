@@ -176,7 +176,7 @@ def _of_cleaner(broker: Broker, clock: Clock) -> Iterator[Metric]:
     yield Gauge(
         "barnabas:type=Replicas,name=Incomplete",
         "Replicas that lack records",
-        partial(float, len(broker.incomplete())),
+        partial(float, len(broker.lacking)),
     )
 
 

@@ -63,8 +63,8 @@ LACKING: tuple[Mutant, ...] = (
     mutant(
         "cut is complete",
         "a replica counts as complete once what was unreadable is cut off",
-        "broker.replicas.hosted_partitions HostedPartitions.incomplete",
-        "not log.damage and log.log_end_offset >= lack.end",
+        "broker.replicas.lacking Lacking.settle",
+        "not log.damage and log.acknowledged_end_offset >= lack.end",
         "not log.damage",
         guard="tests/broker/test_damaged.py"
         "::test_a_leader_that_rots_while_it_runs_hands_over_and_is_fetched_again",
