@@ -105,9 +105,9 @@ def rotten(replicas: Replicas, id_: int) -> None:
     """A bit flips in a sealed segment of a node that runs, and somebody reads there until the node notices."""
     replicas.disks[id_].corrupt("/data/t-0/00000000000000000002.log", 75)
     node, partition = replicas.nodes[id_], replicas[id_]
-    partition.log.read(2, 1 << 20, 8)
     with pytest.raises(DamagedError) as found:
-        partition.log.read(2, 1 << 20, 8)
+        for _ in range(2):
+            partition.log.read(2, 1 << 20, 8)
     node.broker.damage_found(partition, found.value, node.now)
     assert node.outside.damages == [("/data/t-0", 2, 4)]
 
@@ -152,6 +152,34 @@ def test_a_follower_that_rots_leaves_the_in_sync_set_until_it_has_everything_aga
     replicas.settle()
     replicas.settle()
     assert values(replicas, 2) == values(replicas, 1) and 2 in replicas.state.isr
+
+
+@pytest.mark.parametrize(
+    "byte", [7, 12, 15, 66], ids=["offset", "epoch far ahead", "epoch just ahead", "records"]
+)
+def test_a_leader_looks_at_all_that_a_follower_asks_for_again(byte: int) -> None:
+    """What the follower cannot take is not the first batch that it is sent, and others read elsewhere."""
+    replicas = Replicas()
+    replicas.produce("0")
+    replicas.settle()
+    replicas.cut.add(3)
+    replicas.put(isr=(1, 2))
+    for n in range(1, 5):
+        replicas.produce(f"{n}")
+        replicas.settle(2)
+    fourth = [at for at, _ in replicas[1].log.segments[0].headers()][3]
+    replicas.disks[1].corrupt("/data/t-0/00000000000000000000.log", fourth + byte, flip=1)
+    replicas.cut.clear()
+    for _ in range(6):
+        replicas.settle(1)
+        for offset in (0, 1, 2):
+            replicas.nodes[1].fetch({WHERE: offset})
+    assert [start for _, start, _ in replicas.nodes[1].outside.damages] == [3]
+    replicas.report(1)
+    assert replicas.state.leader == 2
+    replicas.settle(20)
+    assert set(replicas.state.isr) == {1, 2, 3}
+    assert replicas.values(1) == replicas.values(2) == replicas.values(3) == ["0", "1", "2", "3", "4"]
 
 
 def test_the_only_replica_that_can_lead_goes_on_with_what_it_can_read() -> None:

@@ -3,7 +3,8 @@
 If a batch must be there and is missing, or is not what its header says, the reader gets an error (`damage`).
 The recipient checks what is inside a slice: a consumer checks the CRC, a follower everything.  Only if a log is
 read again from the same offset, as a reader does that found something wrong, the batch there is checked here
-too: at the second read of a sealed segment, at the ninth of the newest one, where groups read side by side.
+too: at the second read of a sealed segment, at the ninth of the newest one, where groups read side by side.  What
+a follower asks for once more is checked as a whole (`check`).
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from barnabas.wire.records import BatchHeader
 if TYPE_CHECKING:
     from barnabas.log.state import LogState
 
-__all__ = ["damage_of", "damaged_at", "just_written", "read", "readable_headers"]
+__all__ = ["check", "damage_of", "damaged_at", "just_written", "read", "readable_headers"]
 
 _SMALL_BYTES = 64 * 1024
 """Up to so many bytes are cheaper copied than read back."""
 _STUCK = 8
-"""Reads in a row at one offset of the newest segment, behind the first: by readers that found something wrong, as
-more groups than that hardly ever read one record after the other."""
+"""Reads at one offset of the newest segment, behind the first: by readers that found something wrong, as more
+groups than that hardly ever read one record after the other."""
 _PLENTY = 1 << 31
 """More bytes than a reader can wait for."""
 
@@ -137,6 +138,24 @@ def _check_batch(segment: Segment, position: int) -> None:
     """Raise CorruptRecordError if the batch at `position` is not what its header and its CRC say."""
     for _ in batches_of(segment.file, position, position + segment.batch_size(position)):
         break
+
+
+def check(log: LogState, offset: Offset, found: FileSlice) -> None:
+    """Raise DamagedError if a batch of what was read at `offset` is not what its header and its CRC say, or lies
+    where others belong: no CRC covers its offset and its epoch."""
+    next_ = offset
+    try:
+        for _, header, _ in batches_of(found.file, found.position, found.position + found.size):
+            base, last, epoch = header.base_offset, header.last_offset, log.epoch_at(header.base_offset)
+            if last < max(base, next_) or (base < next_ and next_ > offset):
+                raise CorruptRecordError(f"{found.file.path}: offset {base} comes where {next_} is next")
+            if base >= log.log_start_offset and header.leader_epoch != epoch >= 0:
+                raise CorruptRecordError(
+                    f"{found.file.path}: offset {base} has epoch {header.leader_epoch}, not {epoch}"
+                )
+            next_ = last + 1
+    except CorruptRecordError as error:
+        raise damaged_at(log, next_, error.message) from error
 
 
 def damaged_at(log: LogState, offset: Offset, reason: str) -> DamagedError:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["CompactionRound", "LogState"]
 
 _INT32_MAX = 0x7FFFFFFF
+_READS_KEPT = 32
+"""Offsets of reads that are remembered, to know who reads again what others read past."""
 
 
 class CompactionRound(Protocol):
@@ -114,8 +116,8 @@ class LogState:
         self.deleted = DeletedFiles()
         self.unsynced = Unsynced()
         self._high_watermark: Offset = 0
-        self._read_before: tuple[Offset, int] = (-1, 0)
-        """Offset of the last read, and the number of reads in a row before it that were there too."""
+        self._read_before: dict[Offset, int] = {}
+        """The offsets of the last reads, and how often each was read before."""
 
     # --- offsets ------------------------------------------------------------------------------------------
 
@@ -332,10 +334,12 @@ class LogState:
         self.deleted.add(now.mono + self.config.file_delete_delay_ms / 1000, renamed, segment)
 
     def read_again(self, offset: Offset) -> int:
-        """Return how many reads in a row, before this one, were at `offset` too."""
-        before, again = self._read_before
-        again = again + 1 if before == offset else 0
-        self._read_before = offset, again
+        """Return how many of the last reads were at `offset` too."""
+        before = self._read_before
+        again = before.get(offset, -1) + 1
+        if not again and len(before) >= _READS_KEPT:
+            before.clear()
+        before[offset] = again
         return again
 
     # --- damage, compaction, failure ----------------------------------------------------------------------

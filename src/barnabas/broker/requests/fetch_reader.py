@@ -20,6 +20,7 @@ from barnabas.broker.ports import Operation, RequestContext, ResourceType, allow
 from barnabas.broker.requests.nearest_replica import nearest_replica
 from barnabas.broker.sessions import TOPIC_IDS_SINCE, Asker, FetchPlan, FetchPosition
 from barnabas.errors import ErrorCode, KafkaError, StorageError
+from barnabas.log.reading import check
 from barnabas.log.searching import aborted_transactions
 from barnabas.log.segments.damage import DamagedError
 from barnabas.log.segments.open_files import OPEN_FILES
@@ -119,13 +120,18 @@ def diverging_from(log: Log, last_epoch: Epoch, offset: Offset) -> tuple[Epoch, 
 
 
 class FetchReader:
-    """One request's way through its positions.  `refused` holds errors that no reading can change."""
+    """One request's way through its positions.
+
+    `refused` holds errors that no reading can change; `doubted` the positions from which a follower reads again
+    what it had before.
+    """
 
     __slots__ = (
         "broker",
         "by_id",
         "committed",
         "context",
+        "doubted",
         "max_bytes",
         "plan",
         "rack",
@@ -147,6 +153,7 @@ class FetchReader:
         self.max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
         self.rack = request.rack_id if self.replica < 0 else ""
         self.refused: dict[tuple[str | Uuid, int], ErrorCode] = {}
+        self.doubted: set[FetchPosition] = set()
 
     def asker(self, request: FetchRequest) -> Asker:
         """Who asks, and what its answers depend on besides its positions."""
@@ -170,7 +177,10 @@ class FetchReader:
         return found
 
     def record_follower(self, places: list[_Place], epoch: int, now: Now) -> None:
-        """A follower asks for an offset: it holds what lies below."""
+        """A follower asks for an offset: it holds what lies below.
+
+        One that names a partition anew, at the offset where it was before, may have refused what it was sent.
+        """
         for position, _, partition in places:
             if partition is None or partition.unavailable(position.current_leader_epoch):
                 continue
@@ -179,6 +189,9 @@ class FetchReader:
                 continue
             if not log.log_start_offset <= offset <= log.log_end_offset:
                 continue
+            known = partition.leading.progress.get(self.replica)
+            if position.log_start < 0 and known is not None and known.log_end == offset:
+                self.doubted.add(position)
             if not partition.fetched_by(self.replica, offset, position.replica_log_start, now, epoch):
                 self.refused[position.topic, position.index] = (
                     ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -285,6 +298,8 @@ class FetchReader:
             size = max(0, min(position.max_bytes, left))
             one.records = found = partition.log.read(position.offset, size, end, at_least_one=first)
             one.counts_for = found.counts_for
+            if position in self.doubted:
+                check(partition.log, position.offset, found)
             if self.committed and len(one.records):
                 one.aborted = [
                     AbortedTransaction(producer_id=gone.producer_id, first_offset=gone.first_offset)

@@ -425,6 +425,8 @@ class Follower:
                 self._broker.follower_quota.record(len(records), now)
             self._unsafe[followed] = None
             self.moved(followed)
+        else:
+            self._rest(followed, now)  # of an epoch that we do not know yet, or so its header says
 
     def _cut_back(self, followed: Followed, epoch: int, end: Offset, now: Now) -> None:
         """The leader's log of our last epoch ended at `end`: keep what both have, forget the rest."""
@@ -448,9 +450,7 @@ class Follower:
 
     def _begin_at(self, answer: ListOffsetsResponse, now: Now) -> None:
         """Our end is not in the leader's log: truncate to its end, or start anew at its start."""
-        found = {
-            (topic.name, row.partition_index): row for topic in answer.topics for row in topic.partitions
-        }
+        found = {(t.name, row.partition_index): row for t in answer.topics for row in t.partitions}
         for key in list(self._lost):
             followed = self.partitions[key]
             partition, log = followed.partition, followed.partition.log

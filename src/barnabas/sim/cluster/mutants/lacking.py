@@ -85,7 +85,15 @@ LACKING: tuple[Mutant, ...] = (
         "if log.read_again(offset) == _STUCK:",
         "if False:",
         guard="tests/server/test_damaged_replicas.py"
-        "::test_a_follower_that_must_read_where_the_leader_rots_is_not_stuck",
+        "::test_a_leader_whose_records_rot_while_it_runs_hands_over_and_fetches_them_again",
+    ),
+    mutant(
+        "a follower asks in vain",
+        "a leader sends a bad batch again and again to the follower that refuses it",
+        "broker.requests.fetch_reader FetchReader._read_records",
+        "if position in self.doubted:",
+        "if False:",
+        guard="tests/broker/test_damaged.py::test_a_leader_looks_at_all_that_a_follower_asks_for_again",
     ),
     mutant(
         "the scrubber is blind",
