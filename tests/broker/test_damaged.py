@@ -121,6 +121,7 @@ def test_a_leader_that_rots_while_it_runs_hands_over_and_is_fetched_again() -> N
     assert replicas.state.leader != 1 and set(replicas.state.isr) == {2, 3}
     assert replicas.nodes[1].outside.anew == ["/data/t-0"]
     assert replicas[1].log.log_end_offset == 2
+    replicas.nodes[1].turn()
     assert list(replicas.nodes[1].broker.lacking) == [replicas[1]]
     replicas.settle()
     assert values(replicas, 1) == whole and not replicas.nodes[1].broker.lacking
