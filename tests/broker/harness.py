@@ -93,6 +93,7 @@ class World:
         self.corrupt: list[tuple[str, int, str]] = []
         self.damages: list[tuple[str, int, int]] = []
         self.anew: list[str] = []
+        self.short_leaders: list[tuple[int, int, int, bool]] = []
         self.whole: list[str] = []
         self.stood_down: list[str] = []
         self.short: list[str] = []
@@ -141,6 +142,9 @@ class World:
 
     def not_replicated(self, topic: str, index: int, error: BarnabasError) -> None:
         self.corrupt.append((topic, index, error.message))
+
+    def leader_is_short(self, tp: Any, leader: int, end: int, committed: int, *, refused: bool) -> None:
+        self.short_leaders.append((leader, end, committed, refused))
 
     def truncated(self, topic: str, index: int, before: int, end: int) -> None:
         self.cut.append((topic, index, before, end))

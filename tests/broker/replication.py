@@ -13,8 +13,9 @@ from tests.broker.harness import Answer, Chance, Node, batch, registered
 
 from barnabas.broker.replicas.partition import Partition
 from barnabas.config import Config
+from barnabas.controller.decisions.handing_over import depose, take_out
 from barnabas.controller.decisions.isr import alter_partition
-from barnabas.controller.decisions.partitions import elect_for, remove_broker, take_out
+from barnabas.controller.decisions.partitions import elect_for, remove_broker
 from barnabas.controller.image import ImageDelta, MetadataImage, PartitionState, Topic
 from barnabas.controller.replay import partition_after
 from barnabas.controller.view import BrokerContact, View
@@ -155,8 +156,11 @@ class Replicas:
         return View(self.image, Config.load({}), Chance(), contacts, Now(self.mono, 0), 0, 3)
 
     def report(self, id_: int) -> None:
-        """A broker tells the controller which of its replicas lack records."""
+        """A broker tells the controller which of its replicas lack records, and which leaders' logs are short."""
         view = self._view()
+        refused = [(one.topic_id, one.index, epoch) for one, epoch in self.nodes[id_].broker.refusals]
+        for record in finished(depose(self.image, id_, refused, view.rules)):
+            self._change(record)
         for record in finished(take_out(self.image, id_, view.contacts[id_].incomplete, view.rules)):
             self._change(record)
 

@@ -251,3 +251,67 @@ def test_a_damaged_replica_is_kept_as_long_as_it_is_eligible() -> None:
     assert replicas.nodes[1].outside.anew == []
     replicas.put(isr=(3,), elr=())
     assert replicas.nodes[1].outside.anew == ["/data/t-0"]
+
+
+def shorter(replicas: Replicas, id_: int, end: int) -> None:
+    """Replica `id_` leads from an older copy of its log, and does not know it."""
+    replicas.turn()
+    log = replicas[id_].log
+    log.truncate_to(end, replicas.nodes[id_].now)
+    replicas.put(leader=id_, isr=replicas.state.isr)
+
+
+def test_nothing_that_was_committed_is_cut_at_the_word_of_a_leader_whose_log_is_short() -> None:
+    replicas = Replicas()
+    several_segments(replicas)
+    whole = values(replicas, 2)
+    shorter(replicas, 1, 6)
+    replicas.settle()
+    assert values(replicas, 2) == values(replicas, 3) == whole
+    assert replicas.nodes[2].outside.short_leaders == [(1, 6, 8, True)]
+    replicas.report(3)
+    assert replicas.state.leader == 3 and set(replicas.state.isr) == {2, 3}
+    replicas.report(2)
+    assert replicas.state.leader == 3, "what was said of the leader before does not concern this one"
+    replicas.settle(20)
+    assert values(replicas, 1) == whole and set(replicas.state.isr) == {1, 2, 3}
+
+
+def test_a_leader_that_went_on_with_a_short_log_has_nothing_cut_either() -> None:
+    """The follower's end is in an epoch that both have, and the leader has written beyond it."""
+    replicas = Replicas()
+    several_segments(replicas)
+    whole = values(replicas, 2)
+    shorter(replicas, 1, 6)
+    replicas.produce("x", "y", "z", at=1, acks=1)
+    replicas.settle()
+    assert values(replicas, 2) == whole and list(replicas.nodes[2].broker.refusals) == [
+        (replicas[2], replicas.state.leader_epoch)
+    ]
+    replicas.report(2)
+    replicas.settle(20)
+    assert values(replicas, 1) == values(replicas, 3) == whole
+
+
+def test_a_replica_that_counts_for_nothing_follows_a_shorter_leader_and_tells() -> None:
+    """While it was away another one may have been elected that lacked records, by the operator's word."""
+    replicas = Replicas()
+    several_segments(replicas)
+    replicas.put(isr=(1, 2))
+    shorter(replicas, 1, 6)
+    replicas.put(isr=(1,))
+    replicas.settle()
+    assert replicas[3].log.log_end_offset == 6
+    assert replicas.nodes[3].outside.short_leaders == [(1, 6, 8, False)]
+
+
+def test_what_was_not_committed_is_cut_as_the_protocol_says() -> None:
+    replicas = Replicas()
+    several_segments(replicas)
+    replicas.cut.update((2, 3))
+    replicas.produce("x", at=1, acks=1)
+    replicas.turn()
+    replicas.put(leader=2, isr=(1, 2, 3))
+    replicas.cut.clear()
+    replicas.settle()
+    assert replicas[1].log.log_end_offset == 8 and replicas.nodes[1].outside.short_leaders == []

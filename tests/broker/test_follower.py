@@ -392,6 +392,7 @@ def test_a_follower_beyond_the_leaders_end_is_cut(three: Replicas) -> None:
     three.produce("a", "b", "c")
     three.settle()
     log = three[1].log
+    three.put(isr=(1,))
     log.truncate_fully_and_start_at(0, three.nodes[1].now)
     three[1].moves(STATE)
     three.settle()

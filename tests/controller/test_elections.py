@@ -11,7 +11,7 @@ from tests.controller.cluster import Cluster, directory
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE
 from barnabas.wire.metadata import PartitionChangeRecord
-from barnabas.wire.schemas.brokers import BrokerHeartbeatRequestIncomplete
+from barnabas.wire.schemas.brokers import BrokerHeartbeatRequestIncomplete, BrokerHeartbeatRequestRefused
 from barnabas.wire.schemas.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
@@ -255,6 +255,32 @@ def test_a_replica_that_lacks_records_stays_where_nobody_else_has_them() -> None
     cluster.beat(1, incomplete=lacking(cluster, 0))
     assert (cluster.state().leader, cluster.state().isr) == (1, (1,)), "the second was taken out before"
     assert cluster.state().elr == ()
+
+
+def refused(cluster: Cluster, index: int, epoch: int) -> list[BrokerHeartbeatRequestRefused]:
+    topic = cluster.image.topics_by_name["flights"].id
+    return [BrokerHeartbeatRequestRefused(topic_id=topic, partition_index=index, leader_epoch=epoch)]
+
+
+@pytest.mark.parametrize(("isr", "elr"), [((1, 2, 3), ()), ((1,), (3,))])
+def test_a_replica_leads_in_place_of_a_leader_that_would_have_it_cut_what_was_committed(
+    isr: tuple[int, ...], elr: tuple[int, ...]
+) -> None:
+    cluster = Cluster(1, 2, 3)
+    cluster.assign([1, 2, 3], **{"min.insync.replicas": "3"})
+    change(cluster, 0, isr=list(isr), eligible_leader_replicas=list(elr))
+    cluster.beat(3, refused=refused(cluster, 0, cluster.state().leader_epoch))
+    assert cluster.state().leader == 3 and 1 not in (*cluster.state().isr, *cluster.state().elr)
+
+
+def test_nobody_is_deposed_by_a_replica_that_counts_for_nothing_or_speaks_of_an_earlier_leader() -> None:
+    cluster = Cluster(1, 2, 3)
+    cluster.assign([1, 2, 3])
+    epoch = cluster.state().leader_epoch
+    change(cluster, 0, isr=[1, 2])
+    cluster.beat(3, refused=refused(cluster, 0, epoch))
+    cluster.beat(2, refused=refused(cluster, 0, epoch - 1))
+    assert cluster.state().leader == 1
 
 
 # A disk that is full or slow.

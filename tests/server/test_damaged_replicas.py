@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from tests.server.virtual import Virtual
 
+from barnabas.broker.replicas.partition import Partition
+from barnabas.broker.watching import STATE
 from barnabas.errors import BarnabasError, ErrorCode
 from barnabas.log.log import Log
 from barnabas.sim.cluster.setup import DIRECTORIES
@@ -18,12 +20,16 @@ from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, 
 RECORDS = 12
 
 
-def log_of(cluster: Virtual, id_: int) -> Log:
+def partition_of(cluster: Virtual, id_: int) -> Partition:
     broker = cluster[id_].broker
     assert broker is not None
     partition = broker.partition("t", 0)
     assert partition is not None
-    return partition.log
+    return partition
+
+
+def log_of(cluster: Virtual, id_: int) -> Log:
+    return partition_of(cluster, id_).log
 
 
 def fill(cluster: Virtual) -> None:
@@ -186,6 +192,18 @@ def test_a_follower_that_must_read_where_the_leader_rots_is_not_stuck(base: int)
         cluster.until(lambda: cluster.state("t").leader not in (leader, -1), 30)
         cluster.until(lambda: set(cluster.state("t").isr) == {1, 2, 3}, 60)
         assert all(is_whole(cluster, id_, RECORDS + 2) for id_ in (1, 2, 3))
+
+
+def test_a_leader_whose_log_is_shorter_than_what_was_committed_is_deposed() -> None:
+    with Virtual() as cluster:
+        cluster.create("t", [1, 2, 3])
+        fill(cluster)
+        leader = cluster.state("t").leader
+        log_of(cluster, leader).truncate_to(RECORDS - 2, cluster[leader].clock.now())
+        partition_of(cluster, leader).moves(STATE)
+        cluster.until(lambda: cluster.state("t").leader not in (leader, -1), 5)
+        cluster.until(lambda: set(cluster.state("t").isr) == {1, 2, 3}, 30)
+        assert all(is_whole(cluster, id_) for id_ in (1, 2, 3))
 
 
 @pytest.mark.parametrize("written_down", [True, False], ids=["below", "above"])

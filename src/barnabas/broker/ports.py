@@ -202,6 +202,13 @@ class BrokerHost(Protocol):
         """A log had records that its leader's does not have: it was cut back to `end`.  Log it."""
         ...
 
+    def leader_is_short(
+        self, tp: TopicPartition, leader: NodeId, end: Offset, committed: Offset, *, refused: bool
+    ) -> None:
+        """A leader's log ends at `end`, below what was committed here.  `refused`: nothing is cut, and another one
+        should lead.  Log it, tell the controller."""
+        ...
+
     def descriptors_short(self, error: StorageError) -> None:
         """A file could not be opened: this process, or the system, has too many open.  Log it."""
         ...

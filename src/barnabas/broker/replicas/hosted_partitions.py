@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from barnabas.broker.ports import BrokerHost
 from barnabas.broker.replicas.disk_space import Space
+from barnabas.broker.replicas.following.refusals import Refusals
 from barnabas.broker.replicas.held_back import HeldBack
 from barnabas.broker.replicas.lacking import Lacking
 from barnabas.broker.replicas.partition import Partition
@@ -96,6 +97,7 @@ class HostedPartitions:
         """Whether the last thing that was `guarded` failed because there was no room."""
         self._failed: set[str] = set()
         self.lacking = Lacking(host.whole_again)
+        self.refusals = Refusals(self)
         self._leadership: list[LeadershipCallback] = []
 
     @property

@@ -11,13 +11,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping
 
 from barnabas.controller.decisions.directories import directories_reported
-from barnabas.controller.decisions.partitions import (
-    elect_for,
-    elect_reported,
-    give_away,
-    remove_broker,
-    take_out,
-)
+from barnabas.controller.decisions.handing_over import depose, give_away, take_out
+from barnabas.controller.decisions.partitions import elect_for, elect_reported, remove_broker
 from barnabas.controller.feature_levels import ELR_FEATURE, METADATA_VERSION, level_text, unknown_level
 from barnabas.controller.image import BrokerState, MetadataImage
 from barnabas.controller.versions import CONTROLLERS_LEAVE, DIRECTORIES
@@ -282,6 +277,9 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Deciding:
         if contact.unfit and not records:  # (each decides by the image, perhaps about the same partition)
             records += yield from give_away(view.image, broker.id, contact.unfit, view.rules)
             given_away = view.next_offset + len(records) - 1 if records else NO_OFFSET
+        if request.refused and not records:
+            refused = [(row.topic_id, row.partition_index, row.leader_epoch) for row in request.refused]
+            records += yield from depose(view.image, broker.id, refused, view.rules)
         if contact.log_ends:
             records += yield from elect_reported(view.image, contact.log_ends, view.rules)
     if not stop and (request.offline_log_dirs or request.cordoned_log_dirs is not None):

@@ -46,10 +46,8 @@ __all__ = [
     "concerned_in_steps",
     "elect_for",
     "elect_reported",
-    "give_away",
     "lies_in",
     "remove_broker",
-    "take_out",
     "without",
 ]
 
@@ -371,75 +369,6 @@ def remove_broker(
         )
         if change is not None:
             changes.append(change)
-    return changes
-
-
-def _handing_over(rules: ElectionRules, broker: NodeId) -> ElectionRules:
-    """Return the rules by which others, who were heard and are fit, take over from `broker`."""
-    usual = without(rules, broker)
-    return usual._replace(fit=lambda other, at: usual.heard(other) and usual.fit(other, at))
-
-
-def give_away(
-    image: MetadataImage,
-    broker: NodeId,
-    directories: Collection[DirectoryId],
-    rules_for: Callable[[Topic], ElectionRules],
-) -> Generator[None, None, list[PartitionChangeRecord]]:
-    """Return the records by which others lead what this broker leads in `directories`, where a fit one is in sync.
-
-    Nobody takes a leadership who was not heard yet: a new controller does not know whose disks are unfit, and two
-    such brokers would hand everything to and fro with each controller.
-
-    The broker leaves the ISR too if enough others are in it, so that nobody waits for its disk meanwhile; it
-    returns as every replica that keeps up does.
-    """
-    changes: list[PartitionChangeRecord] = []
-    rules = cache(lambda topic_id: _handing_over(rules_for(image.topics[topic_id]), broker))
-
-    def concerned(topic: Topic, state: PartitionState) -> bool:
-        return state.leader == broker and lies_in(state, broker, directories)
-
-    for found in concerned_in_steps(image, concerned):
-        yield
-        if found is None:
-            continue
-        topic, state = found
-        how = rules(topic.id)
-        others = tuple(member for member in state.isr if member != broker)
-        if any(how.acceptable(other, state) and how.fit(other, state) for other in others):
-            enough = len(others) >= min(how.min_isr, len(state.replicas))
-            change = change_partition(topic, state, how, isr=others if enough else None)
-            if change is not None:
-                changes.append(change)
-    return changes
-
-
-def take_out(
-    image: MetadataImage,
-    broker: NodeId,
-    incomplete: Collection[tuple[TopicId, int]],
-    rules_for: Callable[[Topic], ElectionRules],
-) -> Generator[None, None, list[PartitionChangeRecord]]:
-    """Return the records that take a broker out of the ISRs and ELRs of partitions of which it lacks records.
-
-    Where no other replica that has everything could lead, the partition stays as it is.
-    """
-    changes: list[PartitionChangeRecord] = []
-    rules = cache(lambda topic_id: _handing_over(rules_for(image.topics[topic_id]), broker))
-    for topic_id, index in sorted(incomplete):
-        topic = image.topics.get(topic_id)
-        state = topic.partitions.get(index) if topic is not None else None
-        if topic is None or state is None or broker not in (*state.isr, *state.elr):
-            continue
-        yield
-        how = rules(topic_id)
-        others = [member for member in (*state.isr, *state.elr) if member != broker]
-        if any(how.acceptable(other, state) and how.fit(other, state) for other in others):
-            isr = tuple(member for member in state.isr if member != broker)
-            change = change_partition(topic, state, how, isr=isr, unclean_shutdown=broker)
-            if change is not None:
-                changes.append(change)
     return changes
 
 

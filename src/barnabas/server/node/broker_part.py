@@ -36,7 +36,11 @@ from barnabas.server.replication.probes import Probes
 from barnabas.server.replication.replica_fetcher import Fetchers
 from barnabas.server.replication.shared_address import SharedAddresses
 from barnabas.server.replication.txn_verifier import TransactionVerifier
-from barnabas.wire.schemas.brokers import BrokerHeartbeatRequestIncomplete, BrokerHeartbeatRequestLeaderless
+from barnabas.wire.schemas.brokers import (
+    BrokerHeartbeatRequestIncomplete,
+    BrokerHeartbeatRequestLeaderless,
+    BrokerHeartbeatRequestRefused,
+)
 
 if TYPE_CHECKING:
     from barnabas.server.rights.authorizer import NodeAuthorizer
@@ -147,7 +151,13 @@ class BrokerPart:
             BrokerHeartbeatRequestIncomplete(topic_id=partition.topic_id, partition_index=partition.index)
             for partition in self.broker.lacking
         ]
-        return Disks(self.broker.unfit_directories, incomplete, self._leaderless())
+        refused = [
+            BrokerHeartbeatRequestRefused(
+                topic_id=partition.topic_id, partition_index=partition.index, leader_epoch=epoch
+            )
+            for partition, epoch in self.broker.refusals
+        ]
+        return Disks(self.broker.unfit_directories, incomplete, self._leaderless(), refused)
 
     def _leaderless(self) -> list[BrokerHeartbeatRequestLeaderless]:
         """Up to where the logs of leaderless partitions are whole: the controller may have to compare them."""

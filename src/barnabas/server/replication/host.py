@@ -50,6 +50,16 @@ WHOLE_AGAIN = events.register(
 TRUNCATED = events.register(
     "replica.truncated", logging.INFO, "a log was cut back to where it agrees with its leader's"
 )
+CUT_REFUSED = events.register(
+    "replica.cut-refused",
+    logging.ERROR,
+    "the leader's log ends below what was committed here: nothing is cut, and another one is to lead",
+)
+CUT_COMMITTED = events.register(
+    "replica.cut-below-committed",
+    logging.WARNING,
+    "this replica was not in sync, and its leader's log ends below what was committed here: it is cut",
+)
 UNREADABLE = events.register(
     "log.unreadable-batches",
     logging.WARNING,
@@ -245,6 +255,20 @@ class NodeHost:
     def truncated(self, topic: str, index: int, before: Offset, end: Offset) -> None:
         """A log was cut back to where it agrees with its leader's."""
         events.emit(TRUNCATED, topic=topic, partition=index, was=before, end=end)
+
+    def leader_is_short(
+        self, tp: TopicPartition, leader: NodeId, end: Offset, committed: Offset, *, refused: bool
+    ) -> None:
+        """A leader's log ends below what was committed here."""
+        events.emit(
+            CUT_REFUSED if refused else CUT_COMMITTED,
+            topic=tp.topic,
+            partition=tp.partition,
+            leader=leader,
+            leader_end=end,
+            committed=committed,
+        )
+        self._lifecycle.report_soon()
 
     def descriptors_short(self, error: StorageError) -> None:
         """A file could not be opened: too many are."""

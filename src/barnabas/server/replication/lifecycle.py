@@ -28,6 +28,7 @@ from barnabas.wire.schemas.brokers import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatRequestIncomplete,
     BrokerHeartbeatRequestLeaderless,
+    BrokerHeartbeatRequestRefused,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationRequestFeature,
@@ -118,12 +119,14 @@ class Disks(NamedTuple):
     """The faults of a broker's disks, as it reports them in extensions that Apache Kafka passes over.
 
     `unfit`: directories whose partitions others should lead, as they are full or slow.  `incomplete`: replicas
-    that lack records.  `leaderless`: where the logs of partitions without a leader end.
+    that lack records.  `leaderless`: where the logs of partitions without a leader end.  `refused`: leaders whose
+    log is shorter than what was committed.
     """
 
     unfit: list[DirectoryId] = []
     incomplete: list[BrokerHeartbeatRequestIncomplete] = []
     leaderless: list[BrokerHeartbeatRequestLeaderless] = []
+    refused: list[BrokerHeartbeatRequestRefused] = []
 
 
 class BrokerLifecycle:
@@ -368,6 +371,7 @@ class BrokerLifecycle:
                         unfit_log_dirs=disks.unfit,
                         incomplete=disks.incomplete,
                         leaderless=disks.leaderless,
+                        refused=disks.refused,
                     )
                 )
                 assert isinstance(answer, BrokerHeartbeatResponse)

@@ -113,6 +113,7 @@ class BrokerHeartbeatRequest(Message, key=63, versions="0-2", flexible="0+"):
     incomplete: Array[BrokerHeartbeatRequestIncomplete] = since(
         0, default=[], tag=OWN_TAG + 4, ignorable=True
     )
+    refused: Array[BrokerHeartbeatRequestRefused] = since(0, default=[], tag=OWN_TAG + 5, ignorable=True)
 
 
 class BrokerHeartbeatRequestLeaderless(Struct, called="LeaderlessReplica"):
@@ -125,6 +126,12 @@ class BrokerHeartbeatRequestLeaderless(Struct, called="LeaderlessReplica"):
 class BrokerHeartbeatRequestIncomplete(Struct, called="IncompleteReplica"):
     topic_id: Uuid = ZERO_UUID
     partition_index: Int32 = 0
+
+
+class BrokerHeartbeatRequestRefused(Struct, called="RefusedLeader"):
+    topic_id: Uuid = ZERO_UUID
+    partition_index: Int32 = 0
+    leader_epoch: Int32 = -1
 
 
 class BrokerHeartbeatResponse(Message, key=63, versions="0-2", flexible="0+"):

@@ -15,7 +15,8 @@ here.  (Partitions of one leader wait for each other's syncs; they share them.)
 
 The fetch itself finds where logs diverge (KIP-320, KIP-595). It names the epoch of our last record; the
 leader answers where that epoch ended in its log, and we truncate to where the two histories agree (KIP-101,
-KIP-279). The high watermark never truncates anything.
+KIP-279). The high watermark never truncates anything, and nothing below it is truncated at the word of a leader
+whose log is too short (`refusals`).
 
 With a fetch session (KIP-227) the cost depends only on changes: a request names only partitions whose position
 moved.
@@ -26,7 +27,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from barnabas.broker.replicas.following.followed import Followed, FollowerStatistics, Key
+from barnabas.broker.replicas.following.followed import Followed, FollowerStatistics, Key, where_to_begin
 from barnabas.broker.sessions import next_epoch
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
 from barnabas.model import NodeId, Now, Offset, Uuid
@@ -41,12 +42,7 @@ from barnabas.wire.schemas.fetch import (
     PartitionData,
     ReplicaState,
 )
-from barnabas.wire.schemas.offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from barnabas.wire.schemas.offsets import ListOffsetsRequest, ListOffsetsResponse
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.hosted_partitions import HostedPartitions
@@ -184,7 +180,8 @@ class Follower:
         if self._broker.follower_quota.limited:
             self._hold_throttled(now)
         if self._lost:
-            return self._where_to_begin()
+            lost = [(self.partitions[key], timestamp) for key, timestamp in self._lost.items()]
+            return where_to_begin(self._broker.node_id, lost)
         if self.session_epoch == 0:
             self._news = {k: f for k, f in self.partitions.items() if k not in self._resting}
             self._told = {}
@@ -272,26 +269,6 @@ class Follower:
             last_fetched_epoch=log.latest_epoch,
             log_start_offset=log.log_start_offset,
             partition_max_bytes=self._most,
-        )
-
-    def _where_to_begin(self) -> ListOffsetsRequest:
-        """For partitions whose end the leader does not have: where its log ends, then where it starts."""
-        topics: dict[str, list[ListOffsetsPartition]] = {}
-        for key, timestamp in self._lost.items():
-            followed = self.partitions[key]
-            partition = followed.partition
-            followed.sent = (partition.leader_epoch, partition.log.log_end_offset)
-            topics.setdefault(partition.topic, []).append(
-                ListOffsetsPartition(
-                    partition_index=partition.index,
-                    current_leader_epoch=partition.leader_epoch,
-                    timestamp=timestamp,
-                )
-            )
-            followed.asking = timestamp
-        return ListOffsetsRequest(
-            replica_id=self._broker.node_id,
-            topics=[ListOffsetsTopic(name=name, partitions=rows) for name, rows in topics.items()],
         )
 
     # ---- being answered ----------------------------------------------------------------------------------
@@ -433,6 +410,9 @@ class Follower:
         log = followed.partition.log
         _, here = log.end_offset_for_epoch(epoch)
         target = min(end if here < 0 else here, end, log.log_end_offset)
+        if self._broker.refusals.refuses(followed.partition, target):
+            self._rest(followed, now)
+            return
         before = log.log_end_offset
         log.truncate_to(target, now)
         log.epochs.truncate_from_end(target)  # an epoch that never had a record goes too
@@ -463,7 +443,9 @@ class Follower:
                 continue
             before = log.log_end_offset
             try:
-                if timestamp == _LATEST and row.offset < before:
+                if timestamp == _LATEST and self._broker.refusals.refuses(partition, row.offset):
+                    self._rest(followed, now)
+                elif timestamp == _LATEST and row.offset < before:
                     log.truncate_to(row.offset, now)
                     self._was_cut(followed, before)
                 elif timestamp == _LATEST:

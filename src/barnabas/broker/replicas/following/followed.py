@@ -1,15 +1,17 @@
-"""One partition that this node follows: what it heard from the leader, and what it told it."""
+"""One partition that this node follows: what it heard from the leader, and what it tells it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.model import NodeId, Now, Offset, Uuid
+from barnabas.wire.schemas.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.partition import Partition
 
-__all__ = ["Followed", "FollowerStatistics", "Key"]
+__all__ = ["Followed", "FollowerStatistics", "Key", "where_to_begin"]
 
 Key = tuple[Uuid, int]
 """Topic id and partition."""
@@ -42,7 +44,7 @@ class Followed:
     reaches.  `sent` is the position that the leader was last told.
     """
 
-    __slots__ = ("asking", "failures", "follower", "high_watermark", "key", "partition", "sent", "start")
+    __slots__ = ("failures", "follower", "high_watermark", "key", "partition", "sent", "start")
 
     def __init__(self, follower: Fetching, partition: Partition) -> None:
         self.follower = follower
@@ -51,7 +53,6 @@ class Followed:
         self.high_watermark: Offset = -1
         self.start: Offset = -1
         self.sent: tuple[int, Offset] | None = None
-        self.asking = 0
         self.failures = 0
 
     def advanced(self, now: Now) -> None:
@@ -82,6 +83,25 @@ class Followed:
         return (
             f"<Followed {self.partition.topic}-{self.partition.index} @{self.partition.log.log_end_offset}>"
         )
+
+
+def where_to_begin(node_id: NodeId, lost: Iterable[tuple[Followed, int]]) -> ListOffsetsRequest:
+    """Ask for partitions whose end the leader does not have: where its log ends, or starts (a timestamp each)."""
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for followed, timestamp in lost:
+        partition = followed.partition
+        followed.sent = (partition.leader_epoch, partition.log.log_end_offset)
+        topics.setdefault(partition.topic, []).append(
+            ListOffsetsPartition(
+                partition_index=partition.index,
+                current_leader_epoch=partition.leader_epoch,
+                timestamp=timestamp,
+            )
+        )
+    return ListOffsetsRequest(
+        replica_id=node_id,
+        topics=[ListOffsetsTopic(name=name, partitions=rows) for name, rows in topics.items()],
+    )
 
 
 class FollowerStatistics(NamedTuple):

@@ -96,6 +96,24 @@ LACKING: tuple[Mutant, ...] = (
         guard="tests/broker/test_damaged.py::test_a_leader_looks_at_all_that_a_follower_asks_for_again",
     ),
     mutant(
+        "whatever the leader says is cut",
+        "a replica that is in sync cuts what was committed at the word of a leader whose log is short",
+        "broker.replicas.following.refusals Refusals.refuses",
+        "if end >= committed:",
+        "if True:",
+        guard="tests/broker/test_damaged.py"
+        "::test_nothing_that_was_committed_is_cut_at_the_word_of_a_leader_whose_log_is_short",
+    ),
+    mutant(
+        "nobody deposes a short leader",
+        "the controller does not hear that a leader lacks what was committed",
+        "controller.decisions.brokers heartbeat",
+        "if request.refused and not records:",
+        "if False:",
+        guard="tests/server/test_damaged_replicas.py"
+        "::test_a_leader_whose_log_is_shorter_than_what_was_committed_is_deposed",
+    ),
+    mutant(
         "the scrubber is blind",
         "the background pass reads segments and tells nobody what it finds",
         "broker.replicas.maintenance.scrubber Scrubber.returned",
