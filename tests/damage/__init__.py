@@ -1,1 +1,2 @@
-"""Directories of a node in which one file was damaged: what a start makes of each."""
+"""One damaged file: what a start makes of its directory (`test_damaged_directories`), and what a running cluster
+makes of it (`matrix`)."""

@@ -1,0 +1,70 @@
+"""`python -m tests.damage.matrix FILE...` adds up the runs of these files.  With --runs N it takes N seeds before.
+
+    make damage N=300 SEED=1 NODES=3 RUNS=runs.jsonl    300 seeds; those that the file has already are not repeated
+    python -m tests.damage.matrix runs.jsonl            how often each value came, and what the runs came to
+
+Exit code 0: all runs are good.  1: some are not; the data and logs of those are kept beside the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.damage.matrix.plan import row_of
+from tests.damage.matrix.run import run
+from tests.damage.matrix.tally import good, kept, lines
+from tests.damage.matrix.verdict import BAD
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make damage", description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="+", type=Path, help="files of runs; new ones are added to the first")
+    parser.add_argument("--runs", type=int, default=0, help="seeds to take (0)")
+    parser.add_argument("--seed", type=int, default=1, help="the first of them (1)")
+    parser.add_argument("--nodes", type=int, default=3, choices=(1, 2, 3), help="nodes of the cluster (3)")
+    parser.add_argument("--again", action="store_true", help="also seeds that the files have already")
+    parser.add_argument("--keep", action="store_true", help="keep the data and logs of good runs, too")
+    options = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    known = set() if options.again else {(one["nodes"], one["seed"]) for one in kept(options.files)}
+    for seed in range(options.seed, options.seed + options.runs):
+        if (options.nodes, seed) not in known:
+            _take(seed, options.nodes, options.files[0], keep=options.keep)
+    runs = kept(options.files)
+    print("\n".join(lines(runs)))
+    return 0 if good(runs) else 1
+
+
+def _take(seed: int, nodes: int, file: Path, *, keep: bool) -> None:
+    """Run one seed and append its line to the file."""
+    print(f"seed {seed}, {nodes} nodes: {row_of(seed)}", flush=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"barnabas-matrix-{nodes}-{seed}-"))
+    found = None
+    try:
+        found = run(seed, nodes, folder)
+        with file.open("a") as kept_:
+            kept_.write(json.dumps(found) + "\n")
+        told = ", ".join(f"{count} x {event}" for event, count in found["told"].items()) or "nothing"
+        print(
+            f"  {found['verdict']}: {found['path']} of node {found['victim']}; acknowledged "
+            f"{found['acknowledged']}, lost {found['lost']}, served {found['served_before']} + "
+            f"{found['served_after']}; in sync after {found['healed_s']} s; told: {told}; "
+            f"{found['seconds']} s{found['failed'] and '; ' + found['failed']}",
+            flush=True,
+        )
+    finally:
+        if found is None or keep or found["verdict"] in BAD:
+            print(f"  data and logs: {folder}", file=sys.stderr)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

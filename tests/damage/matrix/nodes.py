@@ -1,0 +1,181 @@
+"""The nodes of a run: processes with quick timers and small files, and what is looked at from outside."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.damage.matrix.plan import PLACES
+
+from barnabas.cli.log.verify import check_partition
+from barnabas.client.admin.admin import Admin
+from barnabas.errors import BarnabasError
+from barnabas.testing import Cluster, Node
+from barnabas.wire.records import batches
+
+__all__ = ["Nodes", "Told"]
+
+_QUICK = {
+    "log.roll.ms": "2000",
+    "log.index.interval.bytes": "1",
+    "log.cleaner.enable": "false",
+    "log.flush.offset.checkpoint.interval.ms": "2000",
+    "replica.high.watermark.checkpoint.interval.ms": "1000",
+    "metadata.log.max.record.bytes.between.snapshots": "2000",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "barnabas.scrub.interval.ms": "5000",
+}
+_LINE = re.compile(r"\S+ (?:WARNING|ERROR) +((?:log|replica|quorum|partition)\.[a-z-]+): .*")
+_ORDINARY = ("replica.leader-lost",)
+"""Said of partitions without damage, too."""
+
+
+class Told(NamedTuple):
+    """One line in which a node names something damaged."""
+
+    node: int
+    event: str
+    line: str
+
+
+class Nodes:
+    """`with Nodes(folder, 3) as nodes`: combined nodes on free ports.  A node that ended unasked is `gone`."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.count = count
+        self.copies = count
+        settings = {**_QUICK, "min.insync.replicas": "2" if count > 2 else "1"}
+        settings["transaction.state.log.min.isr"] = settings["min.insync.replicas"]
+        self._cluster = Cluster(settings, nodes=count, directory=str(folder))
+        self._marks: dict[int, int] = {}
+
+    def __enter__(self) -> Nodes:
+        try:
+            self._cluster.start()
+        except BaseException:
+            self._cluster.kill()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cluster.kill()
+
+    def __getitem__(self, number: int) -> Node:
+        return self._cluster.node(number)
+
+    @property
+    def bootstrap(self) -> str:
+        return self._cluster.bootstrap
+
+    def data(self, number: int) -> Path:
+        return Path(self[number].data)
+
+    # -- what is done --
+
+    def end(self, numbers: Sequence[int], sign: signal.Signals) -> None:
+        """End these nodes: all hear it before any is waited for."""
+        for number in numbers:
+            if (pid := self[number].pid) is not None:
+                os.kill(pid, sign)
+        for number in numbers:
+            self[number].end(sign)
+
+    def start(self, numbers: Sequence[int]) -> dict[int, str]:
+        """Start them; returns what each said that did not come up."""
+        for number in numbers:
+            self[number].launch()
+        refused = {}
+        for number in numbers:
+            try:
+                self[number].wait_ready()
+            except BarnabasError as error:
+                refused[number] = str(error)
+        return refused
+
+    # -- what is seen --
+
+    def gone(self) -> list[int]:
+        return [node.number for node in self._cluster.nodes if node.pid is None]
+
+    def whole(self) -> bool:
+        """Return whether every node runs, every replica is in sync, and every voter keeps up."""
+        if self.gone():
+            return False
+        with Admin(self.bootstrap, timeout=5.0) as admin:
+            if len(admin.describe_cluster().brokers) < self.count:
+                return False
+            rows = [p for topic in admin.topics(internal=True) for p in topic.partitions.values()]
+            if not all(p.leader > 0 and len(p.isr) == len(p.replicas) for p in rows):
+                return False
+            quorum = admin.quorum()
+        near = [voter.log_end_offset >= quorum.high_watermark - 2 for voter in quorum.voters]
+        return len(near) == self.count and all(near)
+
+    def placed(self, place: str, topic: str, partition: int) -> int:
+        """Return the node that has this place now; on one node, that one."""
+        with Admin(self.bootstrap, timeout=10.0) as admin:
+            info = admin.describe_topic(topic).partitions[partition]
+            leaders = dict(zip(PLACES[::2], (info.leader, admin.quorum().leader), strict=True))
+        if place in leaders:
+            return leaders[place]
+        leader = info.leader if place == PLACES[1] else leaders[PLACES[2]]
+        others = [node.number for node in self._cluster.nodes if node.number != leader]
+        return others[-1] if others else leader
+
+    def mark(self) -> None:
+        """From here on `told` looks at what the nodes write."""
+        self._marks = {node.number: len(node.log()) for node in self._cluster.nodes}
+
+    def told(self, names: Sequence[str]) -> list[Told]:
+        """Return the lines since the mark, warnings and errors, that name one of these."""
+        found = []
+        for node in self._cluster.nodes:
+            for line in node.log()[self._marks[node.number] :].splitlines():
+                event = _LINE.match(line)
+                if event and event[1] not in _ORDINARY and any(name in line for name in names):
+                    found.append(Told(node.number, event[1], line))
+        return found
+
+    def rotten(self) -> list[str]:
+        """Return what is wrong on the disks of stopped nodes: damage, and replicas that differ."""
+        problems = []
+        content: dict[str, dict[int, dict[int, bytes]]] = {}
+        for node in self._cluster.nodes:
+            for folder in sorted(Path(node.data).iterdir()):
+                if not any(folder.glob("*.log")):
+                    continue
+                check = check_partition(str(folder))
+                if check.problem is not None:
+                    problems.append(f"node {node.number}: {check.partition}: {check.problem}")
+                content.setdefault(folder.name, {})[node.number] = _segments(folder)
+        for name, logs in content.items():
+            problems += [f"{name}: {words}" for words in _differences(logs)]
+        return problems
+
+
+def _segments(folder: Path) -> dict[int, bytes]:
+    return {int(path.stem): path.read_bytes() for path in folder.glob("*.log") if path.stat().st_size}
+
+
+def _differences(logs: dict[int, dict[int, bytes]]) -> list[str]:
+    """Compare what any two replicas both have, batch by batch at each base offset."""
+    flat = {number: _batches(segments) for number, segments in logs.items()}
+    return [
+        f"nodes {one} and {two} differ at offset {min(wrong)}"
+        for one, two in itertools.combinations(sorted(flat), 2)
+        if (wrong := [at for at in flat[one].keys() & flat[two].keys() if flat[one][at] != flat[two][at]])
+    ]
+
+
+def _batches(segments: dict[int, bytes]) -> dict[int, bytes]:
+    return {
+        header.base_offset: content[at : at + header.size]
+        for content in segments.values()
+        for at, header in batches(content)
+    }

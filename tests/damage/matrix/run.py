@@ -1,0 +1,197 @@
+"""One run: nodes start, traffic flows, one file is damaged as the seed says, and the facts are written down."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shutil
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.damage.matrix.harm import Done, damage, log_of, pick
+from tests.damage.matrix.nodes import Nodes
+from tests.damage.matrix.plan import ALL_KILLED, OLDER, RUNNING, SMALL, STOPPED, Row, row_of
+from tests.damage.matrix.traffic import Traffic
+from tests.damage.matrix.verdict import judge
+
+from barnabas.errors import BarnabasError
+
+__all__ = ["run"]
+
+READY_S, OLDER_S, FOUND_S = 60.0, 4.5, 20.0
+MET_S = 15.0
+"""In this time a running node reads all its sealed segments a few times."""
+WAITED_S = 90.0
+"""A busy machine may need more than the 30 s that are promised; the figure says what it took."""
+GRACE_S = 1.0
+"""From the first who meets damage until nobody serves it."""
+
+
+class _HarnessError(Exception):
+    """Something that the harness needs did not come true."""
+
+
+def run(seed: int, nodes: int, folder: Path) -> dict[str, Any]:
+    """Live one seed in `folder`; returns its facts, with the verdict."""
+    row = row_of(seed)
+    facts: dict[str, Any] = {
+        "seed": seed, "nodes": nodes, **row._asdict(), "victim": 0, "path": "", "size": 0, "acknowledged": 0,
+        "lost": 0, "losses": {}, "twice": 0, "served_before": 0, "served_after": 0, "healed_s": None, "told": {},
+        "gone_by_itself": False, "refused": "", "gone": [], "rotten": [], "failed": "",
+    }  # fmt: skip
+    begun = time.monotonic()
+    try:
+        with Nodes(folder, nodes) as cluster:
+            _Run(seed, row, cluster, folder / "older", facts).live()
+    except (_HarnessError, BarnabasError, OSError) as error:
+        facts["failed"] = f"{type(error).__name__}: {error}"[:2000]
+    facts["seconds"] = round(time.monotonic() - begun, 1)
+    facts["verdict"] = judge(facts)
+    return facts
+
+
+def _until(look: Callable[[], Any], seconds: float) -> bool:
+    """Wait for `look`, to which errors of the network mean no; whether it came true."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with contextlib.suppress(BarnabasError, OSError, KeyError):
+            if look():
+                return True
+        time.sleep(0.1)
+    return False
+
+
+class _Run:
+    def __init__(self, seed: int, row: Row, nodes: Nodes, older: Path, facts: dict[str, Any]) -> None:
+        self._chance, self._row, self._nodes, self._older, self._facts = (
+            random.Random(seed),
+            row,
+            nodes,
+            older,
+            facts,
+        )
+        self._log = log_of(row.file)
+
+    def live(self) -> None:
+        nodes, facts = self._nodes, self._facts
+        traffic = Traffic(nodes.bootstrap, nodes.copies)
+        try:
+            self._need(
+                lambda: traffic.flows() and nodes.whole(), READY_S, "traffic of all kinds, all in sync"
+            )
+            self._copy()
+            time.sleep(OLDER_S)
+            victim = facts["victim"] = self._victim()
+            self._need(lambda: self._there(victim), FOUND_S, f"a file to damage ({self._row.file})")
+            nodes.mark()
+            done, restarted = self._strike(victim)
+            if not facts["refused"]:
+                self._heal(victim, done, restarted, traffic)
+        finally:
+            traffic.end()
+        facts["acknowledged"] = traffic.count
+        facts["errors"] = dict(traffic.errors)
+        if not facts["refused"] and not facts["gone"]:
+            losses = traffic.losses()
+            facts |= {"losses": losses._asdict(), "lost": losses.lost, "twice": losses.twice}
+            facts["served_after"] += losses.bad
+        self._see(victim, done)
+
+    def _need(self, look: Callable[[], Any], seconds: float, what: str) -> None:
+        if not _until(look, seconds):
+            raise _HarnessError(f"not within {seconds:.0f} s: {what}")
+
+    def _copy(self) -> None:
+        """Copy all directories as they are now, while their nodes write."""
+        for number in range(1, self._nodes.count + 1):
+            with contextlib.suppress(shutil.Error):  # files that went meanwhile
+                shutil.copytree(self._nodes.data(number), self._older / str(number))
+
+    def _victim(self) -> int:
+        topic, _, partition = self._log.rpartition("-")
+        if topic.startswith("__cluster"):
+            topic, partition = "events", "0"
+        return self._nodes.placed(self._row.place, topic, int(partition))
+
+    def _there(self, victim: int) -> bool:
+        return pick(self._nodes.data(victim), self._row.file, self._chance) is not None
+
+    def _strike(self, victim: int) -> tuple[Done, float]:
+        """End what the way says, do the damage, start again; when (seconds since 1970) damage may be met."""
+        nodes, way = self._nodes, self._row.way
+        if way == RUNNING:
+            return self._damage(victim), float("inf")
+        ended = list(range(1, nodes.count + 1)) if way == ALL_KILLED else [victim]
+        nodes.end(ended, signal.SIGTERM if way == STOPPED else signal.SIGKILL)
+        done = self._damage(victim)
+        self._chance.shuffle(ended)
+        self._restart(ended)
+        return done, time.time()
+
+    def _restart(self, ended: list[int]) -> None:
+        self._began = time.monotonic()
+        refused = self._nodes.start(ended)
+        self._facts["refused"] = "; ".join(f"node {number}: {said}" for number, said in refused.items())[
+            -2000:
+        ]
+
+    def _damage(self, victim: int) -> Done:
+        root = self._nodes.data(victim)
+        done = damage(root, self._older / str(victim), self._row.file, self._row.harm, self._chance)
+        if done is None:
+            raise _HarnessError(f"no file that {self._row.harm} would change ({self._row.file})")
+        self._facts |= {"path": done.path, "size": done.size}
+        self._began = time.monotonic()
+        return done
+
+    def _names(self, done: Done) -> list[str]:
+        """What a line that tells of the damage has in it: the log, or the file of a directory."""
+        return [self._log if "/" in done.path else done.path, Path(done.path).name]
+
+    def _heal(self, victim: int, done: Done, restarted: float, traffic: Traffic) -> None:
+        nodes, facts = self._nodes, self._facts
+        names = self._names(done)
+        if self._row.way == RUNNING and not _until(lambda: nodes.told(names) or nodes.gone(), MET_S):
+            nodes.end([victim], signal.SIGTERM)  # nobody has met it yet: a start does
+            self._restart([victim])
+            restarted = time.time()
+            if facts["refused"]:
+                return
+        met = min(restarted, time.time())
+        healed = _until(lambda: nodes.gone() or nodes.whole(), WAITED_S)
+        facts["gone"] = nodes.gone()
+        facts["healed_s"] = round(time.monotonic() - self._began, 1) if healed and not facts["gone"] else None
+        rounds = traffic.reading.rounds
+        _until(lambda: traffic.reading.rounds > rounds + 2, FOUND_S)
+        served = [at for at, _, _ in traffic.reading.served]
+        facts["served_after"] = sum(at > met + GRACE_S for at in served)
+        facts["served_before"] = len(served) - facts["served_after"]
+
+    def _see(self, victim: int, done: Done) -> None:
+        """Stop all, and look at what was told and at what is on the disks."""
+        nodes, facts = self._nodes, self._facts
+        facts["told"] = dict(
+            Counter(f"{told.event} by {told.node}" for told in nodes.told(self._names(done)))
+        )
+        nodes.end([n for n in range(1, nodes.count + 1) if nodes[n].pid], signal.SIGTERM)
+        facts["rotten"] = nodes.rotten()[:10]
+        facts["gone_by_itself"] = self._overwritten(victim, done)
+
+    def _overwritten(self, victim: int, done: Done) -> bool:
+        """Return whether nothing is left of the damage: the file is another one now, or one that nobody reads.
+
+        An older copy of a small file is what an earlier crash would have left: nodes live with it.
+        """
+        path = self._nodes.data(victim) / done.path
+        if path.exists() != (done.left is not None) or (path.exists() and path.read_bytes() != done.left):
+            return True
+        newest = pick(self._nodes.data(victim), self._row.file, self._chance)
+        superseded = self._row.file in ("producer snapshot", "metadata snapshot") and newest not in (
+            None,
+            path,
+        )
+        return superseded or (self._row.harm == OLDER and self._row.file in SMALL)
