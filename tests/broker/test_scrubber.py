@@ -38,6 +38,15 @@ def test_every_segment_is_read_once_in_the_interval() -> None:
     assert node.outside.damages == []
 
 
+def test_a_node_that_had_nothing_to_read_looks_again_soon_where_its_interval_is_short() -> None:
+    node = Node(MemoryDisk(), barnabas_scrub_interval_ms="5000")
+    after(node, 2)
+    node.create("t")
+    node.append(batch("first"))
+    after(node, 12)
+    assert node.broker.maintenance.scrubber.read_bytes
+
+
 def test_a_bit_that_flips_is_told_of_before_anybody_reads_there() -> None:
     disk = MemoryDisk()
     node = scrubbed(disk)

@@ -16,12 +16,14 @@ from barnabas.cli.log.verify import check_partition
 from barnabas.client.admin.admin import Admin
 from barnabas.errors import BarnabasError
 from barnabas.testing import Cluster, Node
+from barnabas.testing import cluster as cluster_module
+from barnabas.testing import node as node_module
 from barnabas.wire.records import batches
 
 __all__ = ["Nodes", "Told"]
 
 _QUICK = {
-    "log.roll.ms": "2000",
+    "log.roll.ms": "6000",
     "log.index.interval.bytes": "1",
     "log.cleaner.enable": "false",
     "log.flush.offset.checkpoint.interval.ms": "2000",
@@ -29,11 +31,16 @@ _QUICK = {
     "metadata.log.max.record.bytes.between.snapshots": "2000",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
-    "barnabas.scrub.interval.ms": "5000",
+    "barnabas.scrub.interval.ms": "4000",
 }
 _LINE = re.compile(r"\S+ (?:WARNING|ERROR) +((?:log|replica|quorum|partition)\.[a-z-]+): .*")
 _ORDINARY = ("replica.leader-lost",)
 """Said of partitions without damage, too."""
+
+
+START_S = 120.0
+"""A start waits so long: a machine that does other work too may need a minute."""
+node_module.READY_SECONDS = cluster_module.READY_SECONDS = START_S
 
 
 class Told(NamedTuple):

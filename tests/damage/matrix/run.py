@@ -22,9 +22,9 @@ from barnabas.errors import BarnabasError
 
 __all__ = ["run"]
 
-READY_S, OLDER_S, FOUND_S = 60.0, 4.5, 20.0
-MET_S = 15.0
-"""In this time a running node reads all its sealed segments a few times."""
+READY_S, OLDER_S, FOUND_S = 90.0, 5.0, 30.0
+MET_S = 30.0
+"""In this time a running node reads all its segments, one a second."""
 WAITED_S = 90.0
 """A busy machine may need more than the 30 s that are promised; the figure says what it took."""
 GRACE_S = 1.0

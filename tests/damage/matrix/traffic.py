@@ -23,7 +23,7 @@ __all__ = ["Losses", "Traffic"]
 TOPIC, PARTITIONS, PAID, GROUP = "events", 2, "paid", "readers"
 RATE, SIZE = 60.0, 400
 PAY_S, MAKE_S, COMMIT_S = 0.4, 1.5, 0.5
-MOST_TOPICS = 16
+MOST_TOPICS = 6
 DELIVERY_S = 90.0
 PLACES = [*(TopicPartition(TOPIC, n) for n in range(PARTITIONS)), TopicPartition(PAID, 0)]
 

@@ -157,7 +157,7 @@ class Scrubber:
             if scrub is None:
                 self.rounds += self._total > 0
                 self._route = self._every_segment(now)
-                self._due = now.mono + _LOOK_AGAIN_S
+                self._due = now.mono + min(_LOOK_AGAIN_S, self._interval)
                 return None
             if _is_there(scrub):
                 return scrub
