@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.consumer import Consumer
 from barnabas.client.metadata import parse_bootstrap
-from barnabas.errors import BarnabasError
+from barnabas.errors import BarnabasError, CorruptRecordError
 from barnabas.model import TopicPartition
 from barnabas.wire.records import batches, check_crc, read_records
 from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic
@@ -188,6 +188,9 @@ class Reading(threading.Thread):
         with Consumer(self._servers, *topics, start="earliest", timeout=4.0, client_id="checks") as consumer:
             ends = consumer.offsets_at("latest")
             while time.monotonic() < deadline and not self._over.is_set():
-                consumer.poll(0.2, 5000)
+                try:
+                    consumer.poll(0.2, 5000)
+                except CorruptRecordError:  # (most applications ask again)
+                    time.sleep(0.1)
                 if all(consumer.position(*place) >= end for place, end in ends.items()):
                     return

@@ -49,6 +49,7 @@ DRILLS: dict[str, str] = {
     "brokers": "two brokers come, one is drained, the active controller dies midway",
     "secure-cluster": "a cluster in clear gets logins and certificates, node by node",
     "renew-certificates": "new certificates, and then a new authority, without a restart",
+    "rotten-disk": "a bit of a broker's disk flips while it runs, and again while all are killed",
     "wrong-format": "a second quorum by the wrong format command",
 }
 """Name and what it is about, in the order of learning; the story is in `stories/`."""

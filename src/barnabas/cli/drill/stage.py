@@ -54,6 +54,8 @@ class Stage:
         self._rate = rate
         """Records a second."""
         self._bootstrap: list[int] = []
+        self._told: dict[int, int] = {}
+        """How much of a node's log was there when a bit of its disk flipped."""
         self.security: dict[str, str] | None = None
         """What clients log in with."""
         self.keep = False
@@ -233,11 +235,12 @@ class Stage:
             self.follows(id_)
 
     def brokers(
-        self, *ids: int, replication: int | None = None, racks: str = "", partitions: int = 3
+        self, *ids: int, replication: int | None = None, racks: str = "", partitions: int = 3, **settings: str
     ) -> None:
         """Brokers, and the traffic that flows through them until the end of the drill."""
         for place, id_ in enumerate(ids):
-            node = self.node(id_, "broker", **({"broker_rack": racks[place]} if racks else {}))
+            rack = {"broker_rack": racks[place]} if racks else {}
+            node = self.node(id_, "broker", **rack, **settings)
             self.format(id_, quiet=True)
             node.write()
         self.start(*ids)
@@ -276,6 +279,45 @@ class Stage:
         self._say("type", f"rm -r n{id_}        # the disk of node {id_}")
         shutil.rmtree(self.nodes[id_].data, ignore_errors=True)
 
+    def segments(self, id_: int, log: str) -> list[str]:
+        """The segment files of a partition that hold records, oldest first."""
+        folder = os.path.join(self.nodes[id_].data, log)
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".log"))
+        return [path for name in names if os.path.getsize(path := os.path.join(folder, name))]
+
+    def flip(self, id_: int, log: str, *, sealed: bool) -> int:
+        """Flip a bit of a record in the middle of the oldest segment of a partition, or of its newest one.
+
+        Returns the offset of the batch that has it.
+        """
+        from barnabas.wire.records import batches
+
+        path = self.segments(id_, log)[0 if sealed else -1]
+        with open(path, "rb") as file:
+            found = list(batches(file.read()))
+        at, header = found[len(found) // 2]
+        place = at + header.size - 2
+        self._say("type", f"# a bit of byte {place} of {os.path.relpath(path, self.directory)} flips")
+        with open(path, "r+b") as file:
+            file.seek(place)
+            byte = file.read(1)[0]
+            file.seek(place)
+            file.write(bytes([byte ^ 1]))
+        self._told[id_] = len(self.nodes[id_].text())
+        return header.base_offset
+
+    def says(self, id_: int, event: str, name: str) -> None:
+        """Wait until a node's log has such an event about `name`, after the last `flip` on its disk."""
+        line = self.until(f"node {id_} says {event} of {name}", lambda: self._line(id_, event, name))
+        self._say("see", f"node {id_}: {line}")
+
+    def _line(self, id_: int, event: str, name: str) -> str | None:
+        for line in self.nodes[id_].text()[self._told.get(id_, 0) :].splitlines():
+            words = line.split(maxsplit=2)
+            if len(words) == 3 and words[2].startswith(event) and name in line:
+                return words[2]
+        return None
+
     def replace(self, new: str, name: str, *, quiet: bool = False) -> None:
         """A file takes the place of another, at once."""
         if not quiet:
@@ -298,6 +340,18 @@ class Stage:
             "the quorum has a leader", lambda: q if (q := self.quorum()).leader not in (-1, *but) else None
         )
         return found.leader
+
+    def leader_of(self, topic: str, partition: int) -> int:
+        """The broker that leads a partition; waits for one."""
+        from barnabas.client.admin.admin import Admin
+
+        def look() -> int | None:
+            with Admin(self.bootstrap, timeout=5.0, security=self.security) as admin:
+                leader = admin.describe_topic(topic).partitions[partition].leader
+            return leader if leader > 0 else None
+
+        found: int = self.until(f"{topic}-{partition} has a leader", look)
+        return found
 
     def unfenced(self) -> set[int]:
         """Brokers that serve."""
