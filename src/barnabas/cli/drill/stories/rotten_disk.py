@@ -27,6 +27,7 @@ def play(stage: Stage) -> None:
     stage.type(f"consume {TOPIC} --partition 0 --offset {offset} --max 3", again=AGAIN_S)
     stage.says(rotten, "log.damaged", LOG)
     stage.why("It told the controller: another replica leads, and this one is fetched again from there.")
+    stage.says(rotten, "replica.whole-again", LOG)
     _whole_again(stage, rotten)
     stage.why(
         "All are killed, and a bit flips in the newest segment: that might be the end that a kill tore."
@@ -36,11 +37,11 @@ def play(stage: Stage) -> None:
     stage.flip(rotten, LOG, sealed=False)
     stage.why("It must not lead with what is left there: the others have the records that were acknowledged.")
     stage.start(*BROKERS)
+    stage.says(rotten, "log.", LOG)
     _whole_again(stage, rotten)
 
 
 def _whole_again(stage: Stage, rotten: int) -> None:
-    stage.says(rotten, "replica.whole-again", LOG)
     stage.until("all are in sync", stage.whole)
     stage.type(f"log verify n{rotten}/{LOG}")
     stage.flowing()
