@@ -35,6 +35,7 @@ __all__ = ["Cluster", "Node", "until"]
 
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
 SMALL_DISK = 96 << 20
+METADATA_FOLDER = f"{METADATA_TOPIC}-0"
 
 
 class UnsettledError(BarnabasError):
@@ -260,6 +261,11 @@ class Cluster:
         return bool(found) and all(
             p.leader_id > 0 and set(p.isr_nodes) == set(p.replica_nodes) for _, p in found
         )
+
+    def ours(self, node: Node) -> list[str]:
+        """The partitions of which this node has a directory, but the quorum's."""
+        folders = (node.data / "log").iterdir()
+        return sorted(folder.name for folder in folders if folder.is_dir() and folder.name != METADATA_FOLDER)
 
     # -- the quorum --
 

@@ -11,7 +11,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tests.chaos.cluster import Node, until
+from tests.chaos.cluster import Node, UnsettledError, until
+from tests.damage.matrix.harm import damage
+from tests.damage.matrix.plan import BIT, DELETED, SMALL, SWAPPED, TRUNCATED, ZEROED
 
 from barnabas.wire.schemas.reassignment import (
     AlterPartitionReassignmentsRequest,
@@ -24,6 +26,21 @@ if TYPE_CHECKING:
     from tests.chaos.story import World
 
 __all__ = ["KINDS", "possible"]
+
+
+HARMS = (BIT, ZEROED, SWAPPED, TRUNCATED, DELETED)
+ROTTEN = (
+    "active segment",
+    "sealed segment",
+    "index",
+    "time index",
+    "producer snapshot",
+    "epoch checkpoint",
+    "high-watermark checkpoint",
+    "recovery point",
+)
+"""Files of the brokers; the matrix of damage (`tests.damage.matrix`) has those of the controllers, too."""
+SETTLED_S = 60.0
 
 
 def _back(world: World, node: Node) -> float:
@@ -144,6 +161,59 @@ def rolling_restart(world: World) -> str:
     return f"all {len(world.nodes)} nodes, one after the other, in {time.monotonic() - begun:.0f} s"
 
 
+def rot(world: World) -> str:
+    """Damage one file of a node that is stopped, killed, or killed with all the others."""
+    _all_in_sync(world)
+    node = world.some_node()
+    ended = [node] if world.rng.random() < 0.7 else list(world.nodes.values())
+    with world.hurt(*(one.number for one in ended)):
+        if len(ended) == 1 and world.rng.random() < 0.5:
+            node.stop()
+            how = "stopped"
+        else:
+            for one in ended:
+                one.kill()
+            how = "killed" if len(ended) == 1 else "killed with all others"
+        what = _damaged(world, node)
+        for one in ended:
+            one.start()
+        for one in ended:
+            until(lambda: one.ask(world.hello, 5.0), 60, f"{one} answers")  # noqa: B023 - asked at once
+    _all_in_sync(world)
+    return f"{what} of {node}, {how}"
+
+
+def rot_running(world: World) -> str:
+    """Damage one file of a node that runs, and start it again: that is when most files are read."""
+    _all_in_sync(world)
+    node = world.some_node()
+    what = _damaged(world, node)
+    time.sleep(world.rng.uniform(0.5, 3.0))
+    said = _restart(world, node)
+    _all_in_sync(world)
+    return f"{what}; {said}"
+
+
+def _all_in_sync(world: World) -> None:
+    """Wait until other replicas have all that this one has: more than one damaged copy is more than we promise."""
+    if not world.settle(SETTLED_S):
+        raise UnsettledError(f"not all in sync within {SETTLED_S:.0f} s before or after a file was damaged")
+
+
+def _damaged(world: World, node: Node) -> str:
+    """Damage one of the node's files; in words."""
+    root = node.data / "log"
+    for _ in range(20):
+        partition = world.rng.choice(world.cluster.ours(node))
+        file, harm = world.rng.choice(ROTTEN), world.rng.choice(HARMS)
+        blocks = harm in (ZEROED, SWAPPED)
+        if not (blocks and file in SMALL) and (
+            done := damage(root, root, file, harm, world.rng, events=partition)
+        ):
+            return f"{harm}: {done.path} ({done.size} bytes)"
+    return "nothing to damage"
+
+
 def change_voters(world: World) -> str:
     cluster = world.cluster
     voters = cluster.voters()
@@ -196,6 +266,8 @@ KINDS: dict[str, Callable[[World], str]] = {
     "cut link": cut_link,
     "one-way link": one_way_link,
     "restart": clean_restart,
+    "rot": rot,
+    "rot while it runs": rot_running,
     "voters": change_voters,
     "reassign": reassign,
     "kill -9 all": kill_all,

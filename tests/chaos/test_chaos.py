@@ -12,8 +12,9 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
+from tests.chaos.cluster import UnsettledError
 from tests.chaos.copying import differences
-from tests.chaos.faults import KINDS, RARE, possible
+from tests.chaos.faults import KINDS, RARE, _damaged, possible, rot
 from tests.chaos.story import AT_LEAST, Report, draw
 from tests.chaos.syncs import Syncs
 from tests.chaos.traffic import BLOCK, Records, _offset_of, value_of
@@ -26,7 +27,7 @@ def world(*, links: bool = True, small_disk: int | None = 1) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_sixty_faults_are_at_least_five_of_each_of_ten_kinds(seed: int) -> None:
+def test_sixty_faults_are_at_least_five_of_each_kind_that_is_not_rare(seed: int) -> None:
     plan = Counter(draw(random.Random(seed), possible(world()), 60))
     assert plan.total() == 60
     assert all(plan[kind] >= AT_LEAST for kind in KINDS if kind not in RARE)
@@ -86,6 +87,26 @@ def test_a_copy_is_exact_or_says_what_is_wrong_with_it() -> None:
         ([2, 1], "another order"),
     ):
         assert wrong in differences({0: [1, 2]}, {0: copy})[0]
+
+
+def test_one_file_of_a_node_is_damaged_and_no_other(tmp_path: Path) -> None:
+    folder = tmp_path / "log" / "orders-3"
+    folder.mkdir(parents=True)
+    for base in (0, 9):
+        for ending in (".log", ".index", ".timeindex", ".snapshot"):
+            (folder / f"{base:020}{ending}").write_bytes(random.Random(base).randbytes(9000))
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    node: Any = SimpleNamespace(data=tmp_path)
+    cluster = SimpleNamespace(ours=lambda _: ["orders-3"])
+    words = _damaged(cast(Any, SimpleNamespace(rng=random.Random(7), cluster=cluster)), node)
+    after = {path: path.read_bytes() if path.exists() else None for path in before}
+    (changed,) = (path for path in before if after[path] != before[path])
+    assert f"orders-3/{changed.name} (9000 bytes)" in words
+
+
+def test_nothing_is_damaged_while_a_replica_is_not_in_sync() -> None:
+    with pytest.raises(UnsettledError):
+        rot(cast(Any, SimpleNamespace(settle=lambda seconds: False)))
 
 
 def report(**changes: Any) -> Report:

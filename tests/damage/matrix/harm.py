@@ -58,9 +58,10 @@ def log_of(file: str) -> str:
     return EVENTS if folder == "." else folder
 
 
-def pick(root: Path, file: str, chance: random.Random) -> Path | None:
-    """Choose a file of this kind that has content; None while there is none."""
+def pick(root: Path, file: str, chance: random.Random, events: str = EVENTS) -> Path | None:
+    """Choose a file of this kind that has content; None: there is none.  `events`: the partition written to."""
     folder, pattern = _NAMES[file]
+    folder = events if folder == EVENTS else folder
     found = sorted(path for path in (root / folder).glob("*") if re.fullmatch(pattern, path.name))
     if file == "sealed segment":
         found = found[:-1]
@@ -70,13 +71,15 @@ def pick(root: Path, file: str, chance: random.Random) -> Path | None:
     return chance.choice(full) if full else None
 
 
-def damage(root: Path, older: Path, file: str, harm: str, chance: random.Random) -> Done | None:
+def damage(
+    root: Path, older: Path, file: str, harm: str, chance: random.Random, events: str = EVENTS
+) -> Done | None:
     """Do the harm to a file of this kind, in place; None where there is none that the harm changes.
 
     `older`: a copy of `root` as it was some seconds before.
     """
     for _ in range(20):
-        if (path := pick(root, file, chance)) is None:
+        if (path := pick(root, file, chance, events)) is None:
             return None
         content = path.read_bytes()
         before = _older(path, older / path.relative_to(root)) if harm == OLDER else None
