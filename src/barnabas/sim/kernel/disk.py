@@ -260,6 +260,18 @@ class MemoryDisk:
         if position < len(inode.durable):
             inode.durable[position] = inode.data[position]
 
+    def peek(self, path: str) -> bytes:
+        """What a file holds, for who lies about it: no step, and no operation that may fail."""
+        return bytes(self._inode(path).data)
+
+    def rewrite(self, path: str, content: bytes) -> None:
+        """Put other content in the place of what a file holds, durably, behind the back of who has it open."""
+        inode = self._inode(path)
+        inode.data[:] = content
+        inode.durable[:] = content
+        inode.low = len(content)
+        inode.generation += 1
+
     def durable_file(self, path: str) -> _Inode | None:
         """The file that a power cut now would leave under this name; None: there would be none."""
         node: _Inode | _Directory | None = self._root
