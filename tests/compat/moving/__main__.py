@@ -10,19 +10,27 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import datetime
 import shutil
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from bench.processes import machine
+from bench.report import put_between, revision
 from tests.compat.moving.nodes import Six
 from tests.compat.moving.rounds import Known, Row, Traffic, complaints
 from tests.compat.moving.steps import DIRECTIONS
 from tools.peer import KAFKA_LIBS, PEER, SCRIPTS
 
-__all__ = ["main", "table"]
+__all__ = ["main", "table", "write"]
+
+_BEGIN, _END = (
+    "<!-- begin: written by make move ARGS=--write -->",
+    "<!-- end: written by make move ARGS=--write -->",
+)
 
 _COURSES = (("there", "back"), ("beside",))
 """Directions that one cluster goes, one after the other."""
@@ -50,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--directions", default=",".join(DIRECTIONS), help="of there, back (with there), beside"
     )
+    parser.add_argument("--write", action="store_true", help="put the medians into docs/performance.md")
     parser.add_argument("--log", type=Path, default=Path("moving.log"), help="where what was typed goes")
     options = parser.parse_args(arguments)
     wanted = set(options.directions.split(","))
@@ -72,6 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     print("  ".join(map(str, (number, *row))), flush=True)
     print(f"\n{table(found)}")
     print("\n".join(wrong))
+    if options.write:
+        print(f"written: {write(found)}")
     return int(bool(wrong) or any(not row.whole for _, row in found))
 
 
@@ -100,14 +111,19 @@ def _round(directions: Iterable[str], wrong: list[str]) -> list[Row]:
     return rows
 
 
-def table(found: Iterable[tuple[int, Row]]) -> str:
+def table(found: Sequence[tuple[int, Row]]) -> str:
     """Return all rows as a table of Markdown, and for each direction a row of sums and medians."""
-    rows = [(str(number), *map(str, row)) for number, row in found]
-    lines = [
-        _line(_HEAD),
-        _line("---:" if name != "direction" else "---" for name in _HEAD),
-        *map(_line, rows),
-    ]
+    return _markdown([*((str(number), row) for number, row in found), *_medians(found)])
+
+
+def write(found: Sequence[tuple[int, Row]]) -> Path:
+    """Put the sums and medians into docs/performance.md, between their marks; return its path."""
+    said = f"Measured {datetime.date.today()} at {revision()}; {machine()}; all nodes and clients on it."
+    return put_between(_BEGIN, _END, f"{said}\n\n{_markdown(_medians(found))}")
+
+
+def _medians(found: Sequence[tuple[int, Row]]) -> Iterator[tuple[str, Row]]:
+    """Yield a row for each direction: the medians of times, the sums of everything else."""
     for direction in DIRECTIONS:
         these = [row for _, row in found if row.direction == direction]
         if these:
@@ -118,13 +134,13 @@ def table(found: Iterable[tuple[int, Row]]) -> str:
                 name: round(statistics.median(getattr(row, name) for row in these))
                 for name in ("seconds", "gap_ms", "transactions_gap_ms")
             }
-            row = Row(direction, **{**sums, **middle})
-            lines.append(_line([f"all {len(these)}", *map(str, row)]))
-    return "\n".join(lines)
+            yield f"all {len(these)}", Row(direction, **{**sums, **middle})
 
 
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+def _markdown(rows: Iterable[tuple[str, Row]]) -> str:
+    lines = [[name, *map(str, row)] for name, row in rows]
+    rule = ["---:" if name != "direction" else "---" for name in _HEAD]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (_HEAD, rule, *lines))
 
 
 if __name__ == "__main__":
