@@ -19,6 +19,7 @@ from tests.server.harness import WAYS, World, decoded, settled, until
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.server.net.connection import Connection
 from barnabas.server.net.platform import Platform
+from barnabas.wire.apis import ROWS
 from barnabas.wire.schemas.cluster import ApiVersionsRequest, MetadataRequest
 from barnabas.wire.schemas.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from barnabas.wire.schemas.groups import HeartbeatRequest
@@ -27,6 +28,9 @@ from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, 
 pytestmark = pytest.mark.parametrize("play", WAYS, indirect=True)
 
 Play = Callable[..., None]
+
+NOT_SERVED = [(key, name) for key, name, family, *_ in ROWS if family.startswith(("share_", "streams_"))]
+"""The APIs of share groups, of their state, and of streams groups."""
 
 
 def produce(records: bytes, acks: int = -1) -> ProduceRequest:
@@ -251,9 +255,7 @@ def test_senseless_bytes_end_the_connection_and_nothing_else(
     assert event in [getattr(record, "event", "") for record in caplog.records]
 
 
-@pytest.mark.parametrize(
-    ("key", "api"), [(76, "ShareGroupHeartbeat"), (78, "ShareFetch"), (88, "StreamsGroupHeartbeat")]
-)
+@pytest.mark.parametrize(("key", "api"), NOT_SERVED)
 def test_who_asks_for_share_or_streams_groups_is_named_in_the_log(
     play: Play, key: int, api: str, caplog: pytest.LogCaptureFixture
 ) -> None:

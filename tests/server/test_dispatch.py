@@ -12,6 +12,7 @@ from barnabas.broker.ports import ResourceType
 from barnabas.server.api.table import TABLE, served_on
 from barnabas.server.rights.guards import GUARDS, guard_of
 from barnabas.server.rights.needed import Needed, all_guarded, needed
+from barnabas.wire.apis import ROWS
 from barnabas.wire.registry import API
 
 NEVER_FOR_CLIENTS = {52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82, 10_642, 10_643}
@@ -32,6 +33,15 @@ def test_advertised_versions_are_versions_the_codec_knows_and_are_stable() -> No
     for row in TABLE:
         api = API[row.key]
         assert api.first <= row.low <= row.high <= api.last_stable, api.name
+
+
+def test_of_apache_kafkas_apis_only_those_of_share_and_streams_groups_are_not_served() -> None:
+    families = {"share_groups", "share_state", "streams_groups"}
+    newest: dict[int, int] = {}
+    for row in TABLE:
+        newest[row.key] = max(row.high, newest.get(row.key, 0))
+    for key, name, family, *_ in ROWS:
+        assert newest.get(key) == (None if family in families else API[key].last_stable), name
 
 
 def test_old_clients_find_the_versions_they_insist_on() -> None:
