@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 from tests.client.certificates import Authority
 
-from barnabas.cli.doctor import login
+from barnabas.cli.doctor import cluster
 from barnabas.cli.doctor.findings import Findings
 from barnabas.cli.doctor.line import Address, says_http, speaks
 from barnabas.cli.main import main
@@ -386,7 +386,7 @@ def test_a_cluster_that_a_node_of_this_release_cannot_join_is_told_with_both_ran
     found = Findings()
     levels: dict[str, int]
     for levels in ({}, {"metadata.version": 30}, {"metadata.version": LATEST + 1}):
-        login.examine_levels(levels, found)
+        cluster.examine_levels(levels, found)
     ok, warning = found.rows
     assert ok.said == "metadata.version is at 30 (4.3-IV0); a node of this release can join"
     assert warning.said.startswith(
@@ -415,16 +415,16 @@ def test_a_door_that_stands_open_to_other_machines_is_said(
     client = dict(HEALTHY)[listener](clinic)
     assert clinic.at(listener, client) == 0
     assert "open to all" not in capsys.readouterr().out, "other machines do not reach it"
-    monkeypatch.setattr(login, "is_this_machine", lambda host: False)
+    monkeypatch.setattr(cluster, "is_this_machine", lambda host: False)
     assert clinic.at(listener, client) == 0, "it works, and somebody should look"
     assert ("open to all" in capsys.readouterr().out) == (listener in ("PLAINTEXT", "TLS"))
 
 
 def test_which_addresses_are_this_machines() -> None:
     for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost", "LOCALHOST"):
-        assert login.is_this_machine(host)
+        assert cluster.is_this_machine(host)
     for host in ("10.0.0.1", "0.0.0.0", "node1.example.org", "127.0.0.1.example.org", ""):
-        assert not login.is_this_machine(host)
+        assert not cluster.is_this_machine(host)
 
 
 def test_no_secret_of_the_client_is_shown(clinic: Clinic, capsys: pytest.CaptureFixture[str]) -> None:

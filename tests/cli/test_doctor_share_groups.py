@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from barnabas.cli.doctor import login
+from barnabas.cli.doctor import cluster as behind
 from barnabas.cli.doctor.findings import Finding, Findings
 from barnabas.cli.doctor.line import Address
-from barnabas.cli.doctor.share_groups import examine_share_groups, topics_by_group
-from barnabas.cli.doctor.share_state import Kinds
+from barnabas.cli.doctor.share_groups import Kinds, examine_share_groups, topics_by_group
 from barnabas.client.security.options import PLAINTEXT
 from barnabas.model import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from barnabas.wire.schemas.cluster import (
@@ -163,11 +162,11 @@ def test_a_cluster_of_both_kinds_is_looked_at_where_share_groups_are_in_force(
     level: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster: Any = Cluster(level)
-    monkeypatch.setattr(login, "_connect", lambda *_: cluster)
-    monkeypatch.setattr(login, "dial", lambda _: cluster)
-    monkeypatch.setattr(login, "examine_descriptors", lambda *_: None)
+    monkeypatch.setattr(behind, "connect", lambda *_: cluster)
+    monkeypatch.setattr(behind, "dial", lambda _: cluster)
+    monkeypatch.setattr(behind, "examine_descriptors", lambda *_: None)
     found = Findings()
-    login.examine_cluster(Address("h", 9092, 1.0), PLAINTEXT, found)
+    behind.examine_cluster(Address("h", 9092, 1.0), PLAINTEXT, found)
     rows = [row for row in found.rows if row.check == "share groups"]
     assert [row.next.split()[3] for row in rows] == ([SHARE_STATE_TOPIC, "orders"] if level else [])
     assert any(isinstance(message, ListGroupsRequest) for message in cluster.asked) == bool(level)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.cli.doctor.findings import Finding, Findings
-from barnabas.cli.doctor.share_state import Kinds, examine_share_state
+from barnabas.cli.doctor.share_groups import Kinds, examine_share_state
 from barnabas.wire.schemas.cluster import MetadataResponsePartition
 
 OURS, KAFKAS = {4, 5}, {1, 2, 3}

@@ -15,10 +15,11 @@ import time
 from datetime import UTC, datetime
 
 from barnabas.cli.controllers import security_of
+from barnabas.cli.doctor.cluster import examine_cluster
 from barnabas.cli.doctor.findings import Findings
 from barnabas.cli.doctor.handshake import examine_own_files, examine_tls
 from barnabas.cli.doctor.line import Address, dial, speaks
-from barnabas.cli.doctor.login import examine_cluster, examine_login, examine_mechanisms, examine_versions
+from barnabas.cli.doctor.login import examine_login, examine_mechanisms, examine_versions
 from barnabas.cli.exits import Exit
 from barnabas.cli.output import add_command_config, print_document, print_rows
 from barnabas.cli.typed.numbers import seconds

@@ -7,9 +7,14 @@ import socket
 import ssl
 from typing import NamedTuple
 
+from barnabas.client.blocking import BlockingConnection
 from barnabas.client.connection import Connection
+from barnabas.client.security.options import Security
 
-__all__ = ["Address", "dial", "first_words", "says_http", "speaks"]
+__all__ = ["PROBE", "Address", "connect", "dial", "first_words", "says_http", "speaks"]
+
+PROBE = "barnabas-doctor"
+"""Our client id, and a mechanism that nobody has: a listener that asks for a login answers with its own."""
 
 _ENOUGH = 16
 _LARGEST = 1 << 20
@@ -32,6 +37,18 @@ def dial(address: Address) -> socket.socket:
     return socket.create_connection((address.host, address.port), address.timeout)
 
 
+def connect(address: Address, security: Security) -> BlockingConnection:
+    """Open a connection that speaks the protocol, logged in.  Raises BarnabasError."""
+    return BlockingConnection(
+        address.host,
+        address.port,
+        client_id=PROBE,
+        timeout=address.timeout,
+        connect_timeout=address.timeout,
+        security=security,
+    )
+
+
 def first_words(address: Address, said: bytes) -> bytes:
     """Return what is answered first to these bytes; b"": the connection is ended, or nothing comes."""
     got = b""
@@ -44,7 +61,7 @@ def first_words(address: Address, said: bytes) -> bytes:
 
 def speaks(address: Address) -> str:
     """Return what is spoken there: "Kafka", "TLS", "HTTP" or "" (none of them)."""
-    sent = Connection("barnabas-doctor").negotiate()
+    sent = Connection(PROBE).negotiate()
     assert sent is not None
     request = b"".join(bytes(part) for part in sent.parts)
     answer = first_words(address, request)
