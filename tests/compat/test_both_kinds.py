@@ -38,7 +38,7 @@ class Talk:
         self._count = itertools.count()
 
     def whole(self, clients: tuple[Client, ...]) -> None:
-        """Each client's committed records, and nothing else, are read by its groups of both protocols."""
+        """Check that each client's groups of both protocols read its committed records, and nothing else."""
         for client in clients:
             topic = f"{client.name}-{next(self._count)}"
             self._four.create(topic, 1)

@@ -87,7 +87,7 @@ class Four:
 
     @property
     def first_address(self) -> str:
-        """A node of the kind that clients ask first, or another where none of it runs."""
+        """Return a node of the kind that clients ask first, or another where none of it runs."""
         choice = sorted(self.nodes, key=lambda id_: self.kinds[id_] != self.cell.first)
         return f"127.0.0.1:{next(node.port for id_ in choice if (node := self.nodes[id_]).alive)}"
 
@@ -129,16 +129,15 @@ class Four:
             eventually(lambda node=node: known_to(node), 120, f"{node} knows all, all in sync")
 
     def placed(self, leading: str, count: int) -> list[list[int]]:
-        """Return three replicas for each of `count` partitions, both kinds in each, one kind first."""
+        """Return three replicas for each of `count` partitions: one of this kind, one of the other, a third."""
         first = self.of_kind(leading)
         rest = self.of_kind(OURS if leading == THEIRS else THEIRS)
         rows = []
         for number in range(count):
             turn = number % len(first)
             own = first[turn:] + first[:turn]
-            rows.append([own[0], rest[number % len(rest)], *own[1:], *rest][:2])
-            others = [id_ for id_ in (*own[1:], *rest) if id_ not in rows[-1]]
-            rows[-1].append(others[0])
+            pair = [own[0], rest[number % len(rest)]]
+            rows.append([*pair, next(id_ for id_ in (*own[1:], *rest) if id_ not in pair)])
         return rows
 
     def create(self, topic: str, partitions: int) -> None:

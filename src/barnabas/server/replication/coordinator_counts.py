@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from contextlib import suppress
 
 from barnabas.broker.groups.placement import grown
@@ -62,23 +63,25 @@ class CoordinatorCounts:
 
     def changed(self, delta: ImageDelta) -> None:
         """Look at brokers that are new, and at all of them when the count of a topic is."""
-        me, suspects = self._runtime.node_id, delta.brokers
         topics = [self._image.topics_by_name.get(name) for name in COUNT_SETTINGS]
         # (one broker asks for all, and tells: the one that leads the first partition)
-        ours = [topic for topic in topics if topic is not None and topic.partitions[0].leader == me]
-        grew = [topic for topic in ours if grown(delta, topic.name)]
+        led = [topic for topic in topics if topic and topic.partitions[0].leader == self._runtime.node_id]
+        grew = [topic for topic in led if grown(delta, topic.name)]
         for topic in grew:
             events.emit(
                 GREW, topic=topic.name, partitions=len(topic.partitions), next=_AFTER_GROWTH[topic.name]
             )
-        if grew or any(topic.id in delta.topics_created for topic in ours):
+        if grew or any(topic.id in delta.topics_created for topic in led):
             self._asked.clear()
-            suspects = set(self._image.brokers)
-        elif not suspects or all(count == KAFKAS_COUNT for count in self._counts().values()):
-            return
-        for node in suspects:
+            self._ask(self._image.brokers)
+        elif delta.brokers and any(count != KAFKAS_COUNT for count in self._counts().values()):
+            self._ask(delta.brokers)
+
+    def _ask(self, nodes: Iterable[NodeId]) -> None:
+        """Look at those of them that run, once for each registration."""
+        for node in nodes:
             broker = self._image.brokers.get(node)
-            if broker is None or broker.fenced or node == me:
+            if broker is None or broker.fenced or node == self._runtime.node_id:
                 continue
             if self._asked.get(node) != broker.epoch:
                 self._asked[node] = broker.epoch
