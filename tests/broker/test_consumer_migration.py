@@ -1,4 +1,4 @@
-"""A group with members changes its protocol, from classic to KIP-848 and back, as Apache Kafka 4.3.1 does it."""
+"""A group with members changes its protocol, from classic to KIP-848 and back, as Apache Kafka 4.4.0 does it."""
 
 from __future__ import annotations
 
