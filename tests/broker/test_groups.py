@@ -11,11 +11,12 @@ from tests.broker.internal_partition import InternalPartition
 
 from barnabas.broker.groups.coordinator import Groups
 from barnabas.broker.groups.group import GroupState
-from barnabas.broker.groups.placement import NO_PARTITION, java_hash
+from barnabas.broker.groups.placement import NO_PARTITION
 from barnabas.broker.purgatory import Waiting
 from barnabas.config import Config
 from barnabas.errors import ErrorCode
 from barnabas.model import OFFSETS_TOPIC, Now, Uuid
+from barnabas.wire.java_hash import java_hash
 from barnabas.wire.schemas.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,

@@ -11,11 +11,11 @@ from tests.compat.conftest import NodeProcess
 from tests.compat.test_compaction import apache_kafka_on
 from tests.server.quorum_processes import eventually
 
-from barnabas.broker.groups.placement import java_hash
 from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.groups import set_group_offsets
 from barnabas.client.group_offsets import committed_offsets
 from barnabas.model import OFFSETS_TOPIC, TopicPartition
+from barnabas.wire.java_hash import java_hash
 
 pytestmark = pytest.mark.compat
 

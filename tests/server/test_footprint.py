@@ -50,6 +50,7 @@ BARE = {
     ),
     *("consumer_groups", "quotas", "sasl", "transactions", "writer"),
     *("consumer_protocol", "coordinator", "group_records", "transaction_records"),  # groups read their log
+    "java_hash",
     "record_check",
     "record_stream",
     "walk",

@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from barnabas.broker.groups.consumer.java_order import grown_capacity, in_java_order, string_hash
+from barnabas.broker.groups.consumer.java_order import grown_capacity, in_java_order
 from barnabas.broker.groups.timers import Timer
 from barnabas.broker.purgatory import Waiting
 from barnabas.model import Now
+from barnabas.wire.java_hash import string_hash
 
 __all__ = ["ClassicGroup", "GroupState", "Member", "Parked", "ParkedRequests", "Protocols"]
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 
-from barnabas.broker.groups.consumer.java_order import string_hash
 from barnabas.controller.image import ImageDelta, MetadataImage
 from barnabas.errors import ErrorCode
+from barnabas.wire.java_hash import java_hash
 
-__all__ = ["COORDINATOR_ERRORS", "NO_PARTITION", "grown", "java_hash", "partition_of", "tell"]
+__all__ = ["COORDINATOR_ERRORS", "NO_PARTITION", "grown", "partition_of", "tell"]
 
 NO_PARTITION = -1
 """The partition of a name as long as the topic does not exist."""
@@ -25,14 +24,6 @@ COORDINATOR_ERRORS = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 """What a client of the coordinator hears when a write to its partition fails."""
-
-
-@lru_cache(maxsize=1024)  # a load asks for each record, and those of one group follow each other
-def java_hash(text: str) -> int:
-    """Java's String.hashCode as a non-negative number (the smallest int counts as 0), as Kafka places groups."""
-    value = string_hash(text)
-    signed = value - (1 << 32) if value >= 1 << 31 else value
-    return 0 if signed == -(1 << 31) else abs(signed)
 
 
 def partition_of(image: MetadataImage, topic: str, name: str) -> int:

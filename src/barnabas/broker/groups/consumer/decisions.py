@@ -20,7 +20,7 @@ from barnabas.broker.groups.consumer.checks import (
 )
 from barnabas.broker.groups.consumer.group import ConsumerGroup, ResolvedPattern
 from barnabas.broker.groups.consumer.group_spec import AssignableMember, GroupSpec
-from barnabas.broker.groups.consumer.java_order import copied_capacity, in_java_order, string_hash
+from barnabas.broker.groups.consumer.java_order import copied_capacity, in_java_order
 from barnabas.broker.groups.consumer.member import LEFT_FOR_NOW, NOTHING, ConsumerMember, Owned, Target
 from barnabas.broker.groups.consumer.patterns import check_pattern
 from barnabas.broker.groups.consumer.reconciliation import Aim, Reported, reconcile
@@ -35,6 +35,7 @@ from barnabas.broker.ports import RequestContext
 from barnabas.config import Config
 from barnabas.controller.image import MetadataImage
 from barnabas.model import Now, TopicId
+from barnabas.wire.java_hash import string_hash
 from barnabas.wire.schemas.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

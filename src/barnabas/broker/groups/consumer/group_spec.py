@@ -10,11 +10,11 @@ from barnabas.broker.groups.consumer.java_order import (
     grown_capacity,
     in_java_order,
     int_hash,
-    string_hash,
     uuid_hash,
 )
 from barnabas.broker.groups.consumer.member import Target
 from barnabas.model import TopicId
+from barnabas.wire.java_hash import string_hash
 
 __all__ = ["AssignableMember", "Assignment", "GroupSpec", "frozen", "java_members", "partitions_in_order"]
 

@@ -7,10 +7,10 @@ our coordinator and Kafka's keeps its assignment because we walk in the same ord
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from typing import TypeVar
 
 from barnabas.model import Uuid
+from barnabas.wire.java_hash import string_hash
 
 __all__ = [
     "LEAST_TIMELINE_CAPACITY",
@@ -19,7 +19,6 @@ __all__ = [
     "in_java_order",
     "in_timeline_order",
     "int_hash",
-    "string_hash",
     "uuid_hash",
 ]
 
@@ -30,16 +29,6 @@ LEAST_TIMELINE_CAPACITY = 2
 _FIBONACCI = -7046029254386353131
 _LONG = 0xFFFFFFFFFFFFFFFF
 _WORD = 0xFFFFFFFF
-
-
-@lru_cache(maxsize=1 << 14)
-def string_hash(text: str) -> int:
-    """Java's String.hashCode, as 32 bits without a sign."""
-    value = 0
-    raw = text.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(raw[::2], raw[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & _WORD
-    return value
 
 
 def uuid_hash(id: Uuid) -> int:
