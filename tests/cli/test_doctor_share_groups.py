@@ -11,7 +11,8 @@ from barnabas.cli.doctor.findings import Finding, Findings
 from barnabas.cli.doctor.line import Address
 from barnabas.cli.doctor.share_groups import Kinds, examine_share_groups, topics_by_group
 from barnabas.client.security.options import PLAINTEXT
-from barnabas.model import OFFSETS_TOPIC, SHARE_STATE_TOPIC
+from barnabas.model import OFFSETS_TOPIC, SHARE_STATE_TOPIC, Uuid
+from barnabas.wire.java_hash import java_hash
 from barnabas.wire.schemas.cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -38,15 +39,23 @@ from barnabas.wire.schemas.share_groups import (
 GROUPS = {"billing": {"orders"}, "audit": {"orders", "clicks"}}
 
 
-def examined(groups: dict[str, set[str]], **placed: list[list[int]]) -> list[Finding]:
-    """The rows where the topics' partitions have these replicas, of which the first leads; 4 and 5 are ours."""
-    topics = {
-        name: [MetadataResponsePartition(leader_id=nodes[0], replica_nodes=nodes) for nodes in partitions]
-        for name, partitions in placed.items()
-    }
+def placed(name: str, *replicas: list[int]) -> MetadataResponseTopic:
+    """A topic whose partitions have these replicas, of which the first leads."""
+    partitions = [
+        MetadataResponsePartition(partition_index=index, leader_id=nodes[0], replica_nodes=nodes)
+        for index, nodes in enumerate(replicas)
+    ]
+    return MetadataResponseTopic(
+        name=name, topic_id=Uuid(name.encode().ljust(16)[:16]), partitions=partitions
+    )
+
+
+def examined(groups: dict[str, set[str]], **topics: list[list[int]]) -> list[Finding]:
+    """The rows about these topics, with their partitions' replicas; 4 and 5 are ours."""
     found = Findings()
-    examine_share_groups(groups, topics, Kinds({4, 5}, {1, 2, 3}), found)
-    return found.rows
+    there = {name: placed(name, *replicas) for name, replicas in topics.items()}
+    examine_share_groups(2, groups, there, Kinds({4, 5}, {1, 2, 3}), found)
+    return [row for row in found.rows if row.state != "ok"]
 
 
 def test_a_topic_that_a_broker_of_ours_leads_is_named_with_its_groups_and_the_command_that_moves_it() -> None:
@@ -79,6 +88,24 @@ def test_groups_that_are_not_concerned_are_told_nothing(
     groups: dict[str, set[str]], placed: dict[str, list[list[int]]]
 ) -> None:
     assert examined(groups, **placed) == []
+
+
+def test_the_groups_whose_state_lies_with_a_broker_of_ours_are_named() -> None:
+    """As Apache Kafka places it: by the hash of group, topic id and partition."""
+    orders, state = placed("orders", [1], [1]), 7
+    for group in ("audit", "billing", "cards"):
+        mine = {java_hash(f"{group}:{orders.topic_id}:{index}") % state for index in (0, 1)}
+        row = examined({group: {"orders"}}, orders=[[1], [1]], __share_group_state=held_by(4, mine, state))[0]
+        assert f"whose state is there ({group}) read nothing" in row.said
+        others = set(range(state)) - mine
+        row = examined({group: {"orders"}}, orders=[[1], [1]], __share_group_state=held_by(4, others, state))[
+            0
+        ]
+        assert "whose state is there read nothing" in row.said
+
+
+def held_by(node: int, partitions: set[int], count: int) -> list[list[int]]:
+    return [[node] if index in partitions else [1] for index in range(count)]
 
 
 class Coordinator:
@@ -140,7 +167,7 @@ class Cluster(Coordinator):
                 return DescribeClusterResponse(cluster_id="c", brokers=brokers)
             case MetadataRequest():
                 there = {OFFSETS_TOPIC: 1, SHARE_STATE_TOPIC: 4, "orders": 4}
-                return MetadataResponse(topics=[placed(name, node) for name, node in there.items()])
+                return MetadataResponse(topics=[placed(name, [node]) for name, node in there.items()])
             case DescribeConfigsRequest(resources=[asked]):
                 told = {"offsets.topic.num.partitions": "50"}
                 if asked.resource_name == "4":
@@ -150,11 +177,6 @@ class Cluster(Coordinator):
                 ]
                 return DescribeConfigsResponse(results=[DescribeConfigsResult(configs=configs)])
         return super().request(message)
-
-
-def placed(topic: str, leader: int) -> MetadataResponseTopic:
-    partition = MetadataResponsePartition(leader_id=leader, replica_nodes=[leader])
-    return MetadataResponseTopic(name=topic, partitions=[partition])
 
 
 @pytest.mark.parametrize("level", [0, 2])

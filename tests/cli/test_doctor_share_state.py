@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from barnabas.cli.doctor.findings import Finding, Findings
-from barnabas.cli.doctor.share_groups import Kinds, examine_share_state
-from barnabas.wire.schemas.cluster import MetadataResponsePartition
+from barnabas.cli.doctor.share_groups import Kinds, examine_share_groups
+from barnabas.model import SHARE_STATE_TOPIC
+from barnabas.wire.schemas.cluster import MetadataResponsePartition, MetadataResponseTopic
 
 OURS, KAFKAS = {4, 5}, {1, 2, 3}
 
@@ -15,9 +16,11 @@ def examined(
     *placed: list[int], ours: set[int] = OURS, kafkas: set[int] = KAFKAS, level: int = 2, made: bool = True
 ) -> list[Finding]:
     """The rows where the topic has these replicas, of which the first leads."""
-    state = [MetadataResponsePartition(leader_id=nodes[0], replica_nodes=nodes) for nodes in placed]
+    state = MetadataResponseTopic(
+        partitions=[MetadataResponsePartition(leader_id=nodes[0], replica_nodes=nodes) for nodes in placed]
+    )
     found = Findings()
-    examine_share_state(level, state if made else None, Kinds(ours, kafkas), found)
+    examine_share_groups(level, {}, {SHARE_STATE_TOPIC: state} if made else {}, Kinds(ours, kafkas), found)
     return found.rows
 
 

@@ -11,12 +11,7 @@ from barnabas.cli.doctor.coordinators import examine_counts
 from barnabas.cli.doctor.descriptors import examine_descriptors
 from barnabas.cli.doctor.findings import Findings
 from barnabas.cli.doctor.line import Address, connect, dial
-from barnabas.cli.doctor.share_groups import (
-    Kinds,
-    examine_share_groups,
-    examine_share_state,
-    topics_by_group,
-)
+from barnabas.cli.doctor.share_groups import Kinds, examine_share_groups, topics_by_group
 from barnabas.client.security.options import Security
 from barnabas.controller.feature_levels import (
     METADATA_VERSION,
@@ -26,7 +21,6 @@ from barnabas.controller.feature_levels import (
     unknown_level,
 )
 from barnabas.errors import BarnabasError, ErrorCode
-from barnabas.model import SHARE_STATE_TOPIC
 from barnabas.settings.coordinator_topics import ASKED, is_ours, kafkas_counts
 from barnabas.wire.broker_settings import request_of, values_of
 from barnabas.wire.schemas.cluster import (
@@ -112,11 +106,9 @@ def _examine_brokers(
                 kafkas[broker.broker_id] = counts
                 if share_level:
                     groups.update(topics_by_group(connection))
-    partitions = {topic.name: topic.partitions for topic in topics if topic.name}
-    examine_counts({name: len(parts) for name, parts in partitions.items()}, kafkas, found)
-    kinds = Kinds(ours, kafkas)
-    examine_share_state(share_level, partitions.get(SHARE_STATE_TOPIC), kinds, found)
-    examine_share_groups(groups, partitions, kinds, found)
+    by_name = {topic.name: topic for topic in topics if topic.name}
+    examine_counts({name: len(topic.partitions) for name, topic in by_name.items()}, kafkas, found)
+    examine_share_groups(share_level, groups, by_name, Kinds(ours, kafkas), found)
 
 
 def examine_levels(levels: Mapping[str, int], found: Findings) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from barnabas.cli.doctor.findings import Findings
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model import SHARE_STATE_TOPIC, NodeId
-from barnabas.wire.schemas.cluster import MetadataResponsePartition
+from barnabas.wire.java_hash import java_hash
+from barnabas.wire.schemas.cluster import MetadataResponseTopic
 from barnabas.wire.schemas.groups import ListGroupsRequest
 from barnabas.wire.schemas.share_groups import ShareGroupDescribeRequest
 
-__all__ = ["Kinds", "examine_share_groups", "examine_share_state", "topics_by_group"]
+__all__ = ["Kinds", "examine_share_groups", "topics_by_group"]
 
 _CHECK = "share groups"
 
@@ -40,29 +41,50 @@ def topics_by_group(connection: BlockingConnection) -> dict[str, set[str]]:
     }
 
 
-def examine_share_state(
-    level: int, state: Sequence[MetadataResponsePartition] | None, kinds: Kinds, found: Findings
+def examine_share_groups(
+    level: int,
+    groups: Mapping[str, Collection[str]],
+    topics: Mapping[str, MetadataResponseTopic],
+    kinds: Kinds,
+    found: Findings,
 ) -> None:
-    """Say which brokers of Barnabas lead the state of share groups, or would.
+    """Say which brokers of Barnabas lead what share groups need, or would, and which groups that concerns.
 
-    `level` is that of share.version, `state` has the partitions of `__share_group_state`, if it exists.
+    `level` is that of share.version, `groups` has the topics that each reads now.
     """
-    if not level or not kinds.ours:
-        return
-    if state is None:
+    if level and kinds.ours:
+        _examine_state(groups, topics, kinds, found)
+        _examine_readers(groups, topics, kinds, found)
+
+
+def _examine_state(
+    groups: Mapping[str, Collection[str]],
+    topics: Mapping[str, MetadataResponseTopic],
+    kinds: Kinds,
+    found: Findings,
+) -> None:
+    """Look at the partitions of `__share_group_state`."""
+    if SHARE_STATE_TOPIC not in topics:
         if kinds.kafkas:
             found.ok(
                 _CHECK,
                 f"there is none yet; brokers of Apache Kafka serve them: {SHARE_STATE_TOPIC} has to stay there",
             )
         return
-    does, brokers = _held(state, kinds.ours)
-    if not brokers:
+    held = _held(topics[SHARE_STATE_TOPIC], kinds.ours)
+    if not held.brokers:
         found.ok(_CHECK, f"all of {SHARE_STATE_TOPIC} lies with brokers that serve share groups")
         return
+    count = len(topics[SHARE_STATE_TOPIC].partitions)
+    there = [
+        group
+        for group, read in groups.items()
+        if any(java_hash(key) % count in held.partitions for key in _keys(group, read, topics))
+    ]
+    whose = f" ({_listed(there)})" if there else ""
     said = (
-        f"a broker of Barnabas {does} partitions of {SHARE_STATE_TOPIC} ({_listed(brokers)}): "
-        "share consumers whose state is there read nothing, without an error"
+        f"a broker of Barnabas {held.does} partitions of {SHARE_STATE_TOPIC} ({_listed(held.brokers)}): "
+        f"share consumers whose state is there{whose} read nothing, without an error"
     )
     if not kinds.kafkas:
         found.warn(
@@ -78,38 +100,54 @@ def examine_share_state(
     )
 
 
-def examine_share_groups(
+def _keys(group: str, read: Collection[str], topics: Mapping[str, MetadataResponseTopic]) -> Iterator[str]:
+    """Return the names by which a group's state of each partition is placed."""
+    for topic in (topics[name] for name in read if name in topics):
+        for one in topic.partitions:
+            yield f"{group}:{topic.topic_id}:{one.partition_index}"
+
+
+def _examine_readers(
     groups: Mapping[str, Collection[str]],
-    topics: Mapping[str, Sequence[MetadataResponsePartition]],
+    topics: Mapping[str, MetadataResponseTopic],
     kinds: Kinds,
     found: Findings,
 ) -> None:
-    """Name the groups that read nothing, or would: `groups` has the topics of each, `topics` their partitions."""
-    concerned: dict[str, dict[str, set[NodeId]]] = defaultdict(dict)
-    for topic in sorted({topic for subscribed in groups.values() for topic in subscribed}):
-        does, brokers = _held(topics.get(topic, ()), kinds.ours)
-        if brokers:
-            concerned[does][topic] = brokers
+    """Look at the partitions that groups read."""
+    concerned: dict[str, dict[str, str]] = defaultdict(dict)
+    for topic in sorted({topic for read in groups.values() for topic in read if topic in topics}):
+        held = _held(topics[topic], kinds.ours)
+        if held.brokers:
+            readers = _listed(group for group in groups if topic in groups[group])
+            concerned[held.does][topic] = f"{topic} ({_listed(held.brokers)}; read by {readers})"
     for does, there in concerned.items():
-        readers = "; ".join(
-            f"{topic} ({_listed(brokers)}; read by {_listed(g for g in groups if topic in groups[g])})"
-            for topic, brokers in there.items()
-        )
         found.warn(
             _CHECK,
-            f"a broker of Barnabas {does} partitions that share groups read: {readers}: "
+            f"a broker of Barnabas {does} partitions that share groups read: {'; '.join(there.values())}: "
             "they read nothing from there, without an error, and go on only when they are started again",
             f"barnabas topics reassign {' '.join(there)} --brokers {_listed(kinds.kafkas, ',')} --execute --wait",
         )
 
 
-def _held(
-    partitions: Sequence[MetadataResponsePartition], ours: Collection[NodeId]
-) -> tuple[str, set[NodeId]]:
-    """Return which brokers of Barnabas lead any of these partitions, or would; in front a verb that says which."""
-    lead = {one.leader_id for one in partitions}.intersection(ours)
-    hold = {node for one in partitions for node in one.replica_nodes}.intersection(ours)
-    return ("leads", lead) if lead else ("would lead, if another broker died,", hold)
+class _Held(NamedTuple):
+    """The partitions of a topic that brokers of Barnabas lead, or would lead."""
+
+    does: str
+    brokers: set[NodeId]
+    partitions: set[int]
+
+
+def _held(topic: MetadataResponseTopic, ours: Collection[NodeId]) -> _Held:
+    """Return what they lead; if that is nothing, what they would lead."""
+    led = [one for one in topic.partitions if one.leader_id in ours]
+    if led:
+        return _Held("leads", {one.leader_id for one in led}, {one.partition_index for one in led})
+    held = [one for one in topic.partitions if any(node in ours for node in one.replica_nodes)]
+    return _Held(
+        "would lead, if another broker died,",
+        {node for one in held for node in one.replica_nodes if node in ours},
+        {one.partition_index for one in held},
+    )
 
 
 def _listed(items: Iterable[Any], between: str = ", ") -> str:
