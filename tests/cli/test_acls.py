@@ -5,18 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.cli.shell import Shell
 from tests.server.secured import Secured, run_secured
 
+from barnabas.cli.acls import acls
 from barnabas.cli.main import main
 from barnabas.client.admin.acls import _raise
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.settings.table_access import STANDARD_AUTHORIZER
 from barnabas.testing import Cluster
 from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic
+from barnabas.wire.schemas.configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
 
 
@@ -103,6 +110,37 @@ def test_check_names_the_rule_that_decides(shell: Shell) -> None:
     )
     assert shell("acls check --principal User:alice --operation Read --topic orders --host 10.0.0.1") == 0
     assert shell.out == "User:alice may not: DENY User:* READ on TOPIC:LITERAL:* from ::ffff:10.0.0.1\n"
+
+
+def told(**settings: str | None) -> DescribeConfigsResponse:
+    configs = [
+        DescribeConfigsResourceResult(name=name.replace("_", "."), value=value)
+        for name, value in settings.items()
+    ]
+    return DescribeConfigsResponse(results=[DescribeConfigsResult(configs=configs)])
+
+
+def test_check_says_nothing_where_the_super_users_cannot_be_known() -> None:
+    """Somebody without DescribeConfigs on the cluster would be told that a super user may not."""
+    asked: list[Any] = []
+    connection = SimpleNamespace(request=lambda message: asked.append(message) or told())
+    cluster = SimpleNamespace(brokers=lambda: [SimpleNamespace(id=7)], connection=lambda broker: connection)
+    with pytest.raises(KafkaError, match="nobody can say who its super users are"):
+        acls._settings(cluster)
+    assert [asked[0].resources[0].resource_name] == ["7"]
+
+
+@pytest.mark.usefixtures("no_acls")
+def test_check_says_what_apache_kafka_does_not_tell(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To it super.users is a setting of somebody's own, whose value may be a secret."""
+    line = "acls check --principal User:root --operation Alter --cluster"
+    for settings, unsure in (
+        ({"super.users": None}, True),
+        ({}, False),
+        ({"super.users": "User:root"}, False),
+    ):
+        monkeypatch.setattr(acls, "_settings", lambda cluster, settings=settings: settings)
+        assert ("unless User:root is one of super.users" in shell.document(line)["rule"]) == unsure
 
 
 @pytest.mark.usefixtures("no_acls")

@@ -139,6 +139,7 @@ def _check(cluster: Any, args: argparse.Namespace) -> int:
     from barnabas.client.admin.acls import acls_of
     from barnabas.security.acl import Acl
     from barnabas.security.authorizer import StandardAuthorizer
+    from barnabas.settings.coordinator_topics import is_ours
     from barnabas.settings.table_access import super_users
 
     named = resources(args)
@@ -169,11 +170,14 @@ def _check(cluster: Any, args: argparse.Namespace) -> int:
             ),
         )
     decision = authorizer.decide(principal, args.host, operation, kind, name)
+    rule = str(decision)
+    if not decision.allowed and settings.get("super.users", "") is None and not is_ours(settings):
+        rule += f"; unless {principal} is one of super.users, which Apache Kafka shows nobody"
     if args.json:
-        content = {"allowed": decision.allowed, "rule": str(decision), "acl": decision.acl is not None}
+        content = {"allowed": decision.allowed, "rule": rule, "acl": decision.acl is not None}
         print_document("acls.checked", content)
         return 0
-    print(f"{principal} {'may' if decision.allowed else 'may not'}: {decision}")
+    print(f"{principal} {'may' if decision.allowed else 'may not'}: {rule}")
     if not decision.allowed and decision.acl is None:
         from barnabas.security.refusals import command_that_allows
 
@@ -182,11 +186,19 @@ def _check(cluster: Any, args: argparse.Namespace) -> int:
 
 
 def _settings(cluster: Any) -> dict[str, str | None]:
-    """The settings of one broker."""
+    """Return the settings of one broker.  Raises KafkaError for somebody who may not see them."""
+    from barnabas.errors import ErrorCode, KafkaError
     from barnabas.wire.broker_settings import request_of, values_of
 
     broker = cluster.brokers()[0].id
-    return values_of(cluster.connection(broker).request(request_of(broker)))
+    told = values_of(cluster.connection(broker).request(request_of(broker)))
+    if not told:
+        raise KafkaError(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            "you may not see the settings of the cluster, so nobody can say who its super users are",
+            next_step="ask as somebody with DescribeConfigs on the cluster (--command-config)",
+        )
+    return told
 
 
 def _why(cluster: Any, args: argparse.Namespace) -> int:
