@@ -275,7 +275,7 @@ def _remove(args: argparse.Namespace) -> int:
         print_document("quorum.removed", {"removed": document, "dry_run": args.dry_run, "outcome": outcome})
         return 0
     done = "DRY RUN of removing" if args.dry_run else "Removed"
-    print(f"{done}  KRaft controller {controller} with directory id {directory_id}")  # Kafka's two blanks
+    print(f"{done} KRaft controller {controller} with directory id {directory_id}")
     if outcome:
         print(f"The leader says: {outcome}.")
     if bootstrap:
