@@ -15,6 +15,8 @@ __all__ = [
     "CorruptRecordError",
     "ErrorCode",
     "KafkaError",
+    "LostFileError",
+    "MissingFileError",
     "PortTakenError",
     "ShortFileError",
     "StorageError",
@@ -325,9 +327,23 @@ class StorageError(BarnabasError):
         self.descriptors = descriptors
 
 
-class ShortFileError(StorageError):
+class LostFileError(StorageError):
+    """The file at `path` is not there as it was left.  That says nothing against the rest of the disk."""
+
+    def __init__(self, message: str, path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class ShortFileError(LostFileError):
     """The file at `path` has fewer bytes than were written to it: somebody has cut it."""
 
     def __init__(self, path: str, size: int) -> None:
-        super().__init__(f"{path} ends before {size}, where it was written")
-        self.path = path
+        super().__init__(f"{path} ends before {size}, where it was written", path)
+
+
+class MissingFileError(LostFileError):
+    """There is no file at `path`: somebody has deleted it."""
+
+    def __init__(self, doing: str, path: str) -> None:
+        super().__init__(f"cannot {doing} {path}: No such file or directory", path)

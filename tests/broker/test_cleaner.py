@@ -119,7 +119,7 @@ def test_the_pace_is_bounded_by_bytes_per_second(disk: MemoryDisk) -> None:
 
 
 def test_after_a_piece_the_thread_rests_as_long_as_it_took(disk: MemoryDisk) -> None:
-    node = Node(disk)
+    node = Node(disk, barnabas_scrub_interval_ms="-1")
     node.create("c", **COMPACT)
     fill(node, "c")
     while not node.held:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.broker.harness import Node, batch
 from tests.broker.test_damaged import WHERE, rolled
+from tests.broker.test_list_offsets import ask
 
+from barnabas.errors import ErrorCode
 from barnabas.log.segments.damage import Damage
 from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.records import Record, write_batch
 
 SEGMENTS, RECORD_BYTES = 4, 100_000
 INTERVAL_S = 1000.0
@@ -16,8 +20,8 @@ def scrubbed(disk: MemoryDisk, **settings: str) -> Node:
     """A node with four sealed segments, of one record each."""
     node = Node(disk, barnabas_scrub_interval_ms=str(int(INTERVAL_S * 1000)), **settings)
     node.create("t")
-    for _ in range(SEGMENTS):
-        node.append(batch("x" * RECORD_BYTES))
+    for n in range(SEGMENTS):
+        node.append(write_batch([Record(0, node.now.wall_ms + n, b"%d" % n, b"x" * RECORD_BYTES, ())]))
         rolled(node)
     return node
 
@@ -86,11 +90,12 @@ def test_a_segment_that_is_deleted_while_it_is_read_is_no_damage() -> None:
     while scrub is None:
         node.after(60)
         scrub = node.broker.maintenance.scrubber.step(node.now)
-    disk.corrupt(scrub.segment.path(".log"), 50)
+    (part,) = scrub.parts
+    disk.corrupt(part.segment.path(".log"), 50)
     scrub.run()
     log.truncate_fully_and_start_at(9, node.now)
     node.broker.maintenance.scrubber.returned(scrub, node.now)
-    assert scrub.reason and node.outside.damages == []
+    assert part.reason and node.outside.damages == []
 
 
 def test_the_scrubber_can_be_turned_off() -> None:
@@ -98,3 +103,113 @@ def test_the_scrubber_can_be_turned_off() -> None:
     node.broker.reconfigure(node.broker.config.with_changes({"barnabas.scrub.interval.ms": "-1"}))
     after(node, int(INTERVAL_S))
     assert node.broker.maintenance.scrubber.read_bytes == 0
+
+
+def test_what_is_read_or_written_lately_is_checked_within_half_a_minute() -> None:
+    """A week would pass until the round through everything comes there."""
+    for lately in ("read", "written"):
+        disk = MemoryDisk()
+        node = scrubbed(disk, log_segment_bytes=str(1 << 30))
+        node.broker.reconfigure(node.broker.config.with_changes({"barnabas.scrub.interval.ms": "604800000"}))
+        after(node, 15)
+        disk.corrupt("/data/t-0/00000000000000000002.log", 5_000, flip=1)
+        if lately == "read":
+            node.fetch({WHERE: 2})
+        else:
+            node.append(batch("newest"))
+            node.turn()
+            disk.corrupt(f"/data/t-0/{SEGMENTS:020d}.log", 66, flip=1)
+        after(node, 25)
+        where = 2 if lately == "read" else SEGMENTS
+        assert node.outside.damages == [("/data/t-0", where, where + 1)], lately
+
+
+def test_of_a_large_segment_only_what_was_read_is_checked_first() -> None:
+    disk = MemoryDisk()
+    node = Node(disk, barnabas_scrub_interval_ms="604800000")
+    node.create("t", segment_bytes=str(1 << 30))
+    for n in range(20):
+        node.append(batch(f"{n}" + "x" * 1_000_000))
+    after(node, 60)
+    scrubber = node.broker.maintenance.scrubber
+    before = scrubber.read_bytes
+    node.fetch({WHERE: 17})
+    after(node, 25)
+    assert 3_000_000 < scrubber.read_bytes - before < 5_000_000
+
+
+def test_a_file_that_is_deleted_under_a_node_is_damage_of_that_log_alone() -> None:
+    disk = MemoryDisk()
+    node = scrubbed(disk)
+    disk.remove("/data/t-0/00000000000000000001.log")
+    after(node, int(INTERVAL_S * 1.5))
+    assert node.outside.damages == [("/data/t-0", 1, 2)] and node.outside.failed == []
+    assert node.fetch({WHERE: 1}).fetched.error_code == ErrorCode.CORRUPT_MESSAGE
+    assert node.fetch({WHERE: 2}).fetched.error_code == ErrorCode.NONE
+
+
+def test_a_log_whose_newest_file_is_deleted_goes_on_in_another_one() -> None:
+    disk = MemoryDisk()
+    node = scrubbed(disk)
+    after(node, 15)
+    node.append(batch("lost"))
+    node.turn()
+    disk.remove(f"/data/t-0/{SEGMENTS:020d}.log")
+    after(node, 30)
+    assert node.outside.damages == [("/data/t-0", SEGMENTS, SEGMENTS + 1)] and node.outside.failed == []
+    node.append(batch("kept"))
+    node.turn()
+    log = node.logs.get(WHERE)
+    assert log is not None and log.durable_end_offset == SEGMENTS + 2
+    assert disk.exists(f"/data/t-0/{SEGMENTS + 1:020d}.log")
+    assert node.fetch({WHERE: SEGMENTS + 1}).fetched.error_code == ErrorCode.NONE
+
+
+def closed(node: Node) -> int:
+    """Nothing of the log is in memory or open, as after a long rest.  Returns its first timestamp."""
+    log = node.logs.get(WHERE)
+    assert log is not None
+    first = log.segments[0].largest_timestamp
+    for segment in log.segments[:-1]:
+        segment.drop_file()
+        segment.release()
+        segment.max_timestamp = -1
+    return first
+
+
+@pytest.mark.parametrize("reader", ["fetch", "retention", "search by time", "cleaner"])
+def test_whoever_misses_a_file_tells_of_it_and_the_directory_stays(reader: str) -> None:
+    disk = MemoryDisk()
+    policy = "compact" if reader == "cleaner" else "delete"
+    node = scrubbed(disk, log_retention_check_interval_ms="5000", log_cleanup_policy=policy)
+    first, gone = closed(node), 0 if reader == "retention" else 1
+    for kind in (".log", ".index", ".timeindex"):
+        disk.remove(f"/data/t-0/{gone:020d}{kind}")
+    if reader == "fetch":
+        node.fetch({WHERE: 1})
+    elif reader == "search by time":
+        ask(node, first + 1)
+    else:
+        node.broker.reconfigure(node.broker.config.with_changes({"barnabas.scrub.interval.ms": "-1"}))
+        after(node, 60)
+    assert node.outside.damages == [("/data/t-0", gone, gone + 1)]
+    assert node.outside.failed == [] and len(node.broker.lacking) == 1
+
+
+def test_small_segments_are_read_several_at_once() -> None:
+    disk = MemoryDisk()
+    node = scrubbed(disk)
+    after(node, 15)
+    for base in (1, 3):
+        disk.corrupt(f"/data/t-0/{base:020d}.log", 5_000, flip=1)
+    for base in range(SEGMENTS):
+        node.fetch({WHERE: base})
+    scrub = None
+    while scrub is None or len(scrub.parts) < SEGMENTS:
+        node.after(1)
+        scrub = node.broker.maintenance.scrubber.step(node.now)
+        assert node.mono < 5_000
+        if scrub is not None:
+            scrub.run()
+            node.broker.maintenance.scrubber.returned(scrub, node.now)
+    assert node.outside.damages == [("/data/t-0", 1, 2), ("/data/t-0", 3, 4)]

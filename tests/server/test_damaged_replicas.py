@@ -194,6 +194,33 @@ def test_a_follower_that_must_read_where_the_leader_rots_is_not_stuck(base: int)
         assert all(is_whole(cluster, id_, RECORDS + 2) for id_ in (1, 2, 3))
 
 
+@pytest.mark.parametrize("base", [3, RECORDS], ids=["sealed", "newest"])
+@pytest.mark.parametrize("fault", ["deleted", "replaced", "bit"])
+def test_what_happens_to_a_file_that_is_used_is_found_in_half_a_minute_without_a_reader_who_checks(
+    base: int, fault: str
+) -> None:
+    """A consumer reads there once, and checks nothing; or records are appended."""
+    with Virtual(barnabas_scrub_interval_ms="604800000") as cluster:
+        cluster.create("t", [1, 2, 3])
+        fill(cluster)
+        produce(cluster, RECORDS, RECORDS + 1)
+        leader, end = cluster.state("t").leader, RECORDS + 1
+        disk, path = cluster[leader].disk, f"{DIRECTORIES[0]}/t-0/{base:020d}.log"
+        if fault == "deleted":
+            disk.remove(path)
+        elif fault == "replaced":
+            disk.replace(path, b"x" * disk.size(path))
+        else:
+            disk.corrupt(path, 68, flip=1)
+        if base == RECORDS:
+            end = append(cluster, end)
+        else:
+            consume(cluster, base)
+        cluster.until(lambda: cluster.state("t").leader not in (leader, -1), 30)
+        cluster.until(lambda: set(cluster.state("t").isr) == {1, 2, 3}, 30)
+        cluster.until(lambda: all(is_whole(cluster, id_, end) for id_ in (1, 2, 3)), 5)
+
+
 def test_a_leader_whose_log_is_shorter_than_what_was_committed_is_deposed() -> None:
     with Virtual() as cluster:
         cluster.create("t", [1, 2, 3])

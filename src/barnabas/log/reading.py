@@ -176,7 +176,8 @@ def damaged_at(log: LogState, offset: Offset, reason: str) -> DamagedError:
 
 
 def damage_of(log: LogState, path: str) -> DamagedError | None:
-    """Find out what is gone of a segment whose file was cut by somebody; None: it is whole, or not there any more.
+    """Find out what is gone of a segment whose file somebody cut or deleted; None: it is whole, or not part of the
+    log any more.
 
     Raises StorageError.
     """
@@ -184,7 +185,10 @@ def damage_of(log: LogState, path: str) -> DamagedError | None:
     if segment is None:
         return None
     end = min(segment.limit, log.written_end_offset)
-    found = examine(segment, end, gaps=segment.base < log.recovery.gaps_below)
+    if log.disk.exists(path):
+        found = examine(segment, end, gaps=segment.base < log.recovery.gaps_below)
+    else:
+        found = [Damage(segment.base, end, f"{path} is missing")] if end > segment.base else []
     return DamagedError(log.topic_partition, found[0], log.note_damage(found)) if found else None
 
 

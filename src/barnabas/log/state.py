@@ -342,6 +342,12 @@ class LogState:
         before[offset] = again
         return again
 
+    def take_reads(self) -> list[Offset]:
+        """Return the offsets of the last reads, once."""
+        offsets = list(self._read_before)
+        self._read_before = {}
+        return offsets
+
     # --- damage, compaction, failure ----------------------------------------------------------------------
 
     def load_damage(self) -> None:

@@ -19,7 +19,7 @@ from barnabas.broker.replicas.quota import Quota
 from barnabas.broker.replicas.sync_schedule import NO_LIMIT
 from barnabas.config import Config, LogConfig
 from barnabas.controller.image import MetadataImage
-from barnabas.errors import ConfigError, ErrorCode, ShortFileError, StorageError
+from barnabas.errors import ConfigError, ErrorCode, LostFileError, ShortFileError, StorageError
 from barnabas.log.log import Log
 from barnabas.log.reading import damage_of
 from barnabas.log.segments.damage import DamagedError
@@ -230,11 +230,10 @@ class HostedPartitions:
     def storage_failed(self, partition: Partition, error: StorageError, now: Now) -> None:
         """An operation on a partition's log failed: its directory is offline for good.
 
-        If there was only no room, what was not written is gone again and who waits for it is told.  A file that is
-        too short is damage of that log alone.
+        If there was only no room, what was not written is gone again and who waits for it is told.  A file that
+        somebody cut or deleted is damage of that log alone.
         """
-        if isinstance(error, ShortFileError):
-            self._cut_short(partition, error, now)
+        if isinstance(error, LostFileError) and self._file_lost(partition, error, now):
             return
         if error.full and partition.log.failed is None:
             if error.descriptors:
@@ -274,10 +273,14 @@ class HostedPartitions:
         if len(state.isr) > min(partition.config.min_insync_replicas, len(state.replicas)):
             self.host.stand_down(partition.log)
 
-    def rots(self, log: Log, error: DamagedError, now: Now) -> None:
-        """The scrubber met records that cannot be read."""
+    def rots(self, log: Log, error: DamagedError | LostFileError, now: Now) -> None:
+        """A duty of this node met records that cannot be read, or a file that is not as it was left."""
         partition = self.partition(*log.topic_partition)
-        if partition is not None and partition.log is log:
+        if partition is None or partition.log is not log:
+            return
+        if isinstance(error, LostFileError):
+            self.storage_failed(partition, error, now)
+        else:
             self.damage_found(partition, error, now)
 
     def truncated(self, partition: Partition, before: Offset) -> None:
@@ -285,17 +288,32 @@ class HostedPartitions:
         self.lacking.cut(partition)
         self.host.truncated(partition.topic, partition.index, before, partition.log.log_end_offset)
 
-    def _cut_short(self, partition: Partition, error: ShortFileError, now: Now) -> None:
-        """Note what is gone of a log of which somebody cut a file."""
-        if (found := damage_of(partition.log, error.path)) is not None:
+    def _file_lost(self, partition: Partition, error: LostFileError, now: Now) -> bool:
+        """Note what is gone of a log of which somebody cut or deleted a file.
+
+        A log of which the newest file was deleted goes on in another one.  False: the log has failed, or it is no
+        file of a segment.
+        """
+        log = partition.log
+        if log.failed is not None or not log.disk.is_directory(log.path):
+            return isinstance(error, ShortFileError)
+        try:
+            if error.path == log.active.path(".log") and not log.disk.exists(error.path):
+                log.roll(now)
+            found = damage_of(log, error.path)
+        except StorageError as failed:
+            self.storage_failed(partition, StorageError(failed.message), now)
+            return True
+        if found is not None:
             self.damage_found(partition, found, now)
+        return found is not None or isinstance(error, ShortFileError)
 
     def unreadable(self, error: StorageError, now: Now) -> None:
         """A file could not be read, perhaps while an answer was sent from it."""
         if isinstance(error, ShortFileError):
             tp = partition_of(error.path.split("/")[-2])
             if tp is not None and (partition := self.partition(*tp)) is not None:
-                self._cut_short(partition, error, now)
+                self._file_lost(partition, error, now)
             return
         if error.descriptors:
             self.host.descriptors_short(error)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.ports import Operation, RequestContext, ResourceType, allowed
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
 from barnabas.log.searching import UnreadableRecordsError
+from barnabas.log.segments.damage import DamagedError
 from barnabas.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, Epoch, NodeId, Now, Offset
 from barnabas.wire.schemas.offsets import (
     ListOffsetsPartition,
@@ -121,7 +122,10 @@ def _answer(
         return find(partition, timestamp, end)
     except UnreadableRecordsError as unreadable:  # for which Apache Kafka has another code
         raise KafkaError(ErrorCode.INVALID_RECORD, unreadable.message) from unreadable
+    except DamagedError as damage:
+        raise KafkaError(broker.damage_found(partition, damage, now), damage.message) from damage
     except CorruptRecordError as damaged:
+        broker.maintenance.scrubber.hasten(partition.log)
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, damaged.message) from damaged
     except StorageError as failure:
         broker.storage_failed(partition, failure, now)

@@ -25,7 +25,7 @@ from collections.abc import Generator, Iterable, Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.errors import BarnabasError, CorruptRecordError, StorageError, UnreadableError
+from barnabas.errors import BarnabasError, CorruptRecordError, LostFileError, StorageError, UnreadableError
 from barnabas.log.cleaning.aborted import Undecided
 from barnabas.log.cleaning.compacted_segment import CompactedSegment, swap_in
 from barnabas.log.searching import aborted_transactions
@@ -193,8 +193,8 @@ class Compaction:
     def run(self) -> None:
         """One piece.  Then look at `finished`, `ready` and `failure`.
 
-        Raises StorageError when the disk failed; a full one, as everything else that is wrong with what was
-        read, is a `failure` of this round only.
+        Raises StorageError when the disk failed; a full one, or a file that is gone, as everything else that is
+        wrong with what was read, is a `failure` of this round only.
         """
         try:
             if self.cancelled:
@@ -204,7 +204,7 @@ class Compaction:
         except StopIteration:
             self.finished = True
         except StorageError as error:
-            if not self.cancelled and not error.full:
+            if not self.cancelled and not error.full and not isinstance(error, LostFileError):
                 raise
             self._fail(error)
         except BarnabasError as error:

@@ -16,7 +16,7 @@ import shutil
 import threading
 from collections.abc import Iterator, Sequence
 
-from barnabas.errors import StorageError
+from barnabas.errors import MissingFileError, StorageError
 from barnabas.ports import Buffer
 
 __all__ = ["OsDisk", "OsFile", "OsLock"]
@@ -42,6 +42,8 @@ _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 def _failure(doing: str, path: str, error: OSError, *, final: bool = False) -> StorageError:
     """`final`: even where there was only no room, what the file holds cannot be told any more."""
+    if error.errno == errno.ENOENT:
+        return MissingFileError(doing, path)
     reason = error.strerror or str(error)
     step = _NEXT_STEPS.get(error.errno or 0)
     descriptors = not final and error.errno in _NO_DESCRIPTOR

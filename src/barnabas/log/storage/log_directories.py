@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.errors import StorageError
+from barnabas.errors import LostFileError, StorageError
 from barnabas.log.log import Log
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
 from barnabas.log.results import finished
@@ -331,13 +331,21 @@ class LogDirectories:
         return due
 
     def retain_in_steps(
-        self, now: Now, retention: Callable[[Log], Retention]
+        self,
+        now: Now,
+        retention: Callable[[Log], Retention],
+        on_lost: Callable[[Log, LostFileError, Now], None],
     ) -> Generator[tuple[Log, list[str]], None, None]:
-        """Apply retention to one log after the other; yield each log and the segments it lost."""
+        """Apply retention to one log after the other; yield each log and the segments it lost.
+
+        `on_lost` hears of a log of which a file is gone.
+        """
         for log in self.all_logs():
             try:
                 if log.failed is None:
                     yield log, log.retain(now, retention(log))
+            except LostFileError as error:
+                on_lost(log, error, now)
             except StorageError as error:
                 self.fail(log, error)
 

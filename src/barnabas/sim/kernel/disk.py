@@ -15,7 +15,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
-from barnabas.errors import StorageError
+from barnabas.errors import MissingFileError, StorageError
 from barnabas.ports import Buffer
 
 __all__ = ["Crashed", "MemoryDisk", "MemoryFile", "MemoryLock"]
@@ -325,7 +325,7 @@ class MemoryDisk:
             raise StorageError(f"cannot open {path}: Is a directory")
         if node is None:
             if not create:
-                raise StorageError(f"cannot open {path}: No such file or directory")
+                raise MissingFileError("open", path)
             self.step("open", path)
             node = _Inode(self.wall_ms)
             directory.change({name: node})
@@ -440,7 +440,7 @@ class MemoryDisk:
     def _inode(self, path: str) -> _Inode:
         node = self._find(path)
         if not isinstance(node, _Inode):
-            raise StorageError(f"cannot read {path}: No such file or directory")
+            raise MissingFileError("read", path)
         return node
 
     def _parent(self, path: str) -> tuple[_Directory, str]:

@@ -6,19 +6,21 @@ each piece the thread pauses for as long as the piece took, or for as long as
 `log.cleaner.io.max.bytes.per.second` requires.  So compaction takes at most half of one core from clients
 that wait for an answer.
 
-The cleaner skips a log that it cannot compact (its files are damaged) until the node starts again.  If the
-disk is full, it tries again after a minute.  In both cases other logs are compacted, and the log itself is
-written and read.
+The cleaner skips a log that it cannot compact (its files are damaged) until the log was cut, to be fetched again,
+or the node starts again.  The scrubber reads such a log next, to find where it is damaged.  If the disk is full,
+the cleaner tries again after a minute.  In both cases other logs are compacted, and the log itself is written and
+read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.walk import Walk
 from barnabas.config import Config
-from barnabas.errors import BarnabasError, StorageError
+from barnabas.errors import BarnabasError, LostFileError, StorageError
 from barnabas.log.cleaning.compaction import Compaction, CompactionStatistics
 from barnabas.log.cleaning.dirty_range import DirtyRange, find_dirty_range
 from barnabas.model import Now
@@ -64,6 +66,8 @@ class Cleaner:
         "_log",
         "_logs",
         "_look_at",
+        "_on_doubt",
+        "_on_lost",
         "_pause",
         "_rate",
         "_resting",
@@ -77,9 +81,19 @@ class Cleaner:
         "running",
     )
 
-    def __init__(self, config: Config, logs: LogDirectories, host: BrokerHost) -> None:
+    def __init__(
+        self,
+        config: Config,
+        logs: LogDirectories,
+        host: BrokerHost,
+        on_lost: Callable[[Log, LostFileError, Now], None],
+        on_doubt: Callable[[Log], None],
+    ) -> None:
+        """`on_lost` hears of a log of which a file is gone, `on_doubt` of one that cannot be compacted."""
         self._logs = logs
         self._host = host
+        self._on_lost = on_lost
+        self._on_doubt = on_doubt
         self.running: Compaction | None = None
         """The round that is under way."""
         self._log: Log
@@ -95,7 +109,8 @@ class Cleaner:
         self._handed: tuple[float, int] | None = None
         self._begun = self._done = 0.0
         self._last: tuple[float, CompactionStatistics] | None = None
-        self._aside: dict[Log, BarnabasError] = {}
+        self._aside: dict[Log, tuple[BarnabasError, int]] = {}
+        """Logs that are left as they are: why, and which generation of them."""
         self._resting: dict[Log, float] = {}
         self.configure(config)
 
@@ -141,11 +156,8 @@ class Cleaner:
     def _consider(self, log: Log, now: Now) -> None:
         try:
             part = find_dirty_range(log, now)
-        except StorageError as error:
-            self._logs.fail(log, error)
-            return
         except BarnabasError as error:
-            self._set_aside(log, error, now)
+            self._failed(log, error, now)
             return
         self._seen[0] = max(self._seen[0], part.ratio)
         self._seen[1] = max(self._seen[1], part.overdue_ms)
@@ -155,7 +167,11 @@ class Cleaner:
     def _decide(self, now: Now) -> None:
         self._worst = self._seen[0], int(self._seen[1])
         best, self._best = self._best, None
-        self._aside = {log: error for log, error in self._aside.items() if log.failed is None}
+        self._aside = {
+            log: left
+            for log, left in self._aside.items()
+            if log.failed is None and log.unsynced.generation == left[1]
+        }
         self._resting = {log: until for log, until in self._resting.items() if log.failed is None}
         if best is None:
             self._look_at = now.mono + self._pause
@@ -165,17 +181,26 @@ class Cleaner:
             part = find_dirty_range(log, now)  # the look took a while
             if log.failed is None and part.due(log):
                 self.running, self._log = Compaction(log, part, now, memory=self._room), log
-        except StorageError as error:
-            self._logs.fail(log, error)
         except BarnabasError as error:
-            self._set_aside(log, error, now)
+            self._failed(log, error, now)
         self._begun = self._resume_at = now.mono
 
+    def _failed(self, log: Log, error: BarnabasError, now: Now) -> None:
+        """A look at a log failed."""
+        if isinstance(error, StorageError) and not isinstance(error, LostFileError):
+            self._logs.fail(log, error)
+        else:
+            self._set_aside(log, error, now)
+
     def _set_aside(self, log: Log, error: BarnabasError, now: Now) -> None:
-        if isinstance(error, StorageError):
+        if isinstance(error, StorageError) and not isinstance(error, LostFileError):
             self._resting[log] = now.mono + _FULL_DISK_PAUSE_S
         else:
-            self._aside[log] = error
+            self._aside[log] = error, log.unsynced.generation
+            if isinstance(error, LostFileError):
+                self._on_lost(log, error, now)
+            else:
+                self._on_doubt(log)
         self._host.not_compacted(log.topic_partition, error)
 
     # ---- running -----------------------------------------------------------------------------------------
@@ -236,7 +261,7 @@ class Cleaner:
 
     def set_aside(self) -> dict[Log, BarnabasError]:
         """The logs that are not compacted any more, and why."""
-        return dict(self._aside)
+        return {log: error for log, (error, _) in self._aside.items()}
 
     def statistics(self, now: Now) -> CleanerStatistics:
         seconds, last = self._last or (0.0, None)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.replicas.maintenance.cleaner import Cleaner
 from barnabas.broker.replicas.maintenance.scrubber import Scrub, Scrubber
 from barnabas.config import Config
+from barnabas.errors import LostFileError
 from barnabas.log.log import Log
 from barnabas.log.retention import Retention
 from barnabas.log.segments.damage import DamagedError
@@ -39,6 +40,7 @@ class Maintenance:
         "_clock_agrees",
         "_due",
         "_logs",
+        "_on_damage",
         "_on_retained",
         "_overdue",
         "_retaining",
@@ -59,17 +61,18 @@ class Maintenance:
         clock_agrees: Callable[[], bool],
         retention: Callable[[Log], Retention],
         on_retained: Callable[[Log], None],
-        on_damage: Callable[[Log, DamagedError, Now], None],
+        on_damage: Callable[[Log, DamagedError | LostFileError, Now], None],
     ) -> None:
         """`clock_agrees` says whether this node's clock may decide what is old, `retention` what this node may
         decide about a log; `on_retained` is called with each log of which retention deleted something, `on_damage`
-        with each of which the scrubber found records that cannot be read."""
+        with each of which a duty found records that cannot be read, or a file gone."""
         self._logs = logs
         self._clock_agrees = clock_agrees
         self._retention = retention
         self._on_retained = on_retained
-        self.cleaner = Cleaner(config, logs, host)
+        self._on_damage = on_damage
         self.scrubber = Scrubber(config, logs, on_damage)
+        self.cleaner = Cleaner(config, logs, host, on_damage, self.scrubber.hasten)
         self.waiting: deque[Removal | CheckpointJob | Scrub] = deque()
         self._stopped = False
         self.doing: Removal | CheckpointJob | Scrub | None = None
@@ -138,7 +141,7 @@ class Maintenance:
 
     def _retain(self, now: Now) -> None:
         if self._retaining is None:
-            self._retaining = self._logs.retain_in_steps(now, self._retention)
+            self._retaining = self._logs.retain_in_steps(now, self._retention, self._on_damage)
 
     def step(self, now: Now) -> None:
         """Do what is due.  A directory that fails meanwhile goes offline; that raises nothing."""

@@ -1,17 +1,23 @@
 """Reads every segment once in a while, so that rot is found while other replicas have the records.
 
-A node reads all its segments in `barnabas.scrub.interval.ms`, evenly: in each second as many bytes as that takes,
-at most `_MOST_BYTES`.  After each piece it rests for at least 99 times as long as the piece took: 1 % of a core.
+First it reads what was read or written lately, or what somebody is in doubt about, as that is what readers meet.
+Besides, a node reads all its segments in `barnabas.scrub.interval.ms`, evenly: in each second as many bytes as
+that takes, at most `_MOST_BYTES`.  After each piece it rests for at least 99 times as long as the piece took: 1 %
+of a core.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING
 
+from barnabas.broker.walk import Walk
 from barnabas.config import Config
-from barnabas.errors import CorruptRecordError, StorageError
+from barnabas.errors import CorruptRecordError, LostFileError, StorageError
 from barnabas.log.reading import damaged_at
 from barnabas.log.segments.damage import DamagedError
 from barnabas.log.segments.scan import batches_of
@@ -22,23 +28,29 @@ if TYPE_CHECKING:
     from barnabas.log.segments.segment import Segment
     from barnabas.log.storage.log_directories import LogDirectories
 
-__all__ = ["Scrub", "Scrubber"]
+__all__ = ["Part", "Scrub", "Scrubber"]
 
 _LEAST_BYTES, _MOST_BYTES = 64 << 10, 4 << 20
 _STEP_S = 1.0
 _REST = 99
 _LOOK_AGAIN_S = 60.0
+_LATELY_S = 10.0
+"""Seconds between two looks for what was read or written lately."""
+_SMALL_BYTES = 16 << 20
+"""A segment of at most so many bytes is read as a whole when some of it was read or written."""
 _SEGMENTS_PER_STEP = 200
+_MOST_PARTS = 64
+"""Small segments that are read at once."""
 
 
-class Scrub:
-    """A piece of what is durable of one segment; `run` may be called in any thread, once."""
+class Part:
+    """What is durable of one segment, and how far it was read; `run` may be called in any thread."""
 
     __slots__ = (
-        "cancelled",
         "end",
         "generation",
         "log",
+        "lost",
         "offset",
         "position",
         "read",
@@ -47,25 +59,22 @@ class Scrub:
         "size",
     )
 
-    def __init__(self, log: Log, segment: Segment) -> None:
+    def __init__(self, log: Log, segment: Segment, position: int = 0, offset: Offset = -1) -> None:
+        """It begins at a batch boundary: at `position`, where the batch of this base offset lies."""
         self.log = log
         self.segment = segment
-        self.position = 0
-        self.offset: Offset = segment.base
+        self.position = position
+        self.offset: Offset = max(segment.base, offset)
         self.reason = ""
         """The fault of the batch at `offset`, "" while none was found."""
+        self.lost: LostFileError | None = None
+        """Why it could not be opened: its file is gone."""
         self.read = 0
         """Bytes that the last run has read."""
-        self.cancelled = False
         self.end = min(segment.end_position, segment.durable)
         self.generation = log.unsynced.generation
-        self.size = 0
+        self.size = _MOST_BYTES
         """Bytes to read in a run at least, up to the end of a batch."""
-
-    @property
-    def directory(self) -> str:
-        """Return the directory that the log lies in."""
-        return self.log.path.rpartition("/")[0]
 
     @property
     def more(self) -> bool:
@@ -73,12 +82,16 @@ class Scrub:
         return not self.reason and self.position < self.end
 
     def run(self) -> None:
-        """Read and check.  A segment that cannot be opened is gone, or is met by whoever reads it next.
+        """Read some and check.  A segment that cannot be opened for another reason than that it is gone is met by
+        whoever reads it next.
 
         Raises StorageError where the disk cannot read.
         """
         try:
             file = self.log.disk.open(self.segment.path(".log"), read_only=True)
+        except LostFileError as error:
+            self.lost, self.position = error, self.end
+            return
         except StorageError:
             self.position = self.end
             return
@@ -89,7 +102,7 @@ class Scrub:
                     self.reason = f"{file.path}: offset {header.base_offset} at {at} is no successor"
                     break
                 self.position, self.offset = at + header.size, header.last_offset + 1
-                if self.position - begun >= self.size or self.cancelled:
+                if self.position - begun >= self.size:
                     break
         except CorruptRecordError as error:
             self.reason = error.message
@@ -98,7 +111,87 @@ class Scrub:
         self.read = self.position - begun
 
     def __repr__(self) -> str:
-        return f"<Scrub {self.segment.path('.log')} {self.position} of {self.end}>"
+        return f"<Part {self.segment.path('.log')} {self.position} of {self.end}>"
+
+
+class Scrub:
+    """What a thread reads at once: a part of a segment, or several small ones of a directory."""
+
+    __slots__ = ("cancelled", "directory", "parts")
+
+    def __init__(self, parts: list[Part]) -> None:
+        self.parts = parts
+        self.directory = _directory(parts[0])
+        self.cancelled = False
+
+    def run(self) -> None:
+        """Read and check.  Raises StorageError where the disk cannot read."""
+        for part in self.parts:
+            if not self.cancelled:
+                part.run()
+
+    @property
+    def read(self) -> int:
+        """Return the bytes that were read."""
+        return sum(part.read for part in self.parts)
+
+    def __repr__(self) -> str:
+        return f"<Scrub {self.parts!r}>"
+
+
+class _Lately:
+    """What was read or written lately, or is in doubt: it is read first."""
+
+    __slots__ = ("_ends", "_found", "_logs", "_look_at", "_walk")
+
+    def __init__(self, logs: LogDirectories) -> None:
+        self._logs = logs
+        self._found: deque[Part] = deque()
+        self._walk: Walk[Log] = Walk()
+        self._look_at = 0.0
+        self._ends: dict[Log, Offset] = {}
+
+    def doubt(self, log: Log) -> None:
+        """Read all of a log next."""
+        self._found.extendleft(Part(log, segment) for segment in reversed(log.segments))
+
+    def next(self, now: Now) -> Scrub | None:
+        """Return what to read next; None: there is nothing in the logs looked at."""
+        self._look(now)
+        parts: list[Part] = []
+        left = _MOST_BYTES
+        while self._found and left > 0 and len(parts) < _MOST_PARTS:
+            part = self._found[0]
+            if parts and _directory(part) != _directory(parts[0]):
+                break
+            self._found.popleft()
+            if _is_there(part) and part.more:
+                parts.append(part)
+                left -= part.end - part.position
+        return Scrub(parts) if parts else None
+
+    def returned(self, part: Part) -> None:
+        """Some of it was read."""
+        if part.more:
+            self._found.appendleft(part)
+
+    def _look(self, now: Now) -> None:
+        if not self._walk.running:
+            if self._found or now.mono < self._look_at:
+                return
+            self._look_at = now.mono + _LATELY_S
+            logs = list(self._logs.all_logs())
+            begun, ends = bool(self._ends), self._ends
+            # (what was there at the start is read when it is its turn)
+            self._ends = {log: ends.get(log, 0) if begun else log.durable_end_offset for log in logs}
+            self._walk.begin(logs)
+        for log in self._walk.slice(_SEGMENTS_PER_STEP):
+            end, reads = log.durable_end_offset, log.take_reads()
+            if end != self._ends.get(log):
+                reads.append(max(self._ends.get(log, 0), log.active.base))
+                self._ends[log] = end
+            if reads and log.failed is None:
+                self._found += _read_there(log, sorted(reads))
 
 
 class Scrubber:
@@ -108,25 +201,32 @@ class Scrubber:
         "_due",
         "_handed_at",
         "_interval",
+        "_lately",
         "_logs",
         "_on_damage",
+        "_part",
+        "_rested_at",
         "_route",
-        "_scrub",
         "_total",
         "read_bytes",
         "rounds",
     )
 
     def __init__(
-        self, config: Config, logs: LogDirectories, on_damage: Callable[[Log, DamagedError, Now], None]
+        self,
+        config: Config,
+        logs: LogDirectories,
+        on_damage: Callable[[Log, DamagedError | LostFileError, Now], None],
     ) -> None:
-        """`on_damage` hears of a log of which records cannot be read."""
+        """`on_damage` hears of a log of which records cannot be read, or a file is gone."""
         self._logs = logs
         self._on_damage = on_damage
+        self._lately = _Lately(logs)
         self._due = 0.0
+        self._rested_at = 0.0
         self._handed_at = 0.0
-        self._scrub: Scrub | None = None
-        self._route: Iterator[Scrub] = iter(())
+        self._part: Part | None = None
+        self._route: Iterator[Part] = iter(())
         self._total = 0
         self.rounds = 0
         """Times that every segment was read."""
@@ -137,57 +237,99 @@ class Scrubber:
         """Take the settings, now and whenever they change."""
         self._interval = config.int("barnabas.scrub.interval.ms") / 1000.0
 
+    def hasten(self, log: Log) -> None:
+        """Somebody met damage somewhere in a log: read all of it next."""
+        self._lately.doubt(log)
+
     def step(self, now: Now) -> Scrub | None:
         """Return what a thread should read now; nothing while a piece is out or none is due."""
-        if self._interval <= 0 or now.mono < self._due:
+        if self._interval <= 0 or now.mono < self._rested_at:
             return None
-        scrub = self._scrub
-        if scrub is None or not scrub.more or not _is_there(scrub):
-            scrub = self._scrub = self._next(now)
-        if scrub is None:
-            return None
-        scrub.size = min(max(int(self._total * _STEP_S / self._interval), _LEAST_BYTES), _MOST_BYTES)
-        self._handed_at, self._due = now.mono, inf
+        scrub: Scrub | None = None
+        if now.mono >= self._due:  # (also while much is read lately)
+            part = self._part
+            if part is None or not part.more or not _is_there(part):
+                part = self._part = self._next(now)
+            if part is not None:
+                part.size = min(max(int(self._total * _STEP_S / self._interval), _LEAST_BYTES), _MOST_BYTES)
+                self._due = inf
+                scrub = Scrub([part])
+        scrub = scrub or self._lately.next(now)
+        if scrub is not None:
+            self._handed_at, self._rested_at = now.mono, inf
         return scrub
 
-    def _next(self, now: Now) -> Scrub | None:
+    def _next(self, now: Now) -> Part | None:
         """Return the next segment to read; None: there is none among those looked at, or the round is over."""
         for _ in range(_SEGMENTS_PER_STEP):
-            scrub = next(self._route, None)
-            if scrub is None:
+            part = next(self._route, None)
+            if part is None:
                 self.rounds += self._total > 0
                 self._route = self._every_segment(now)
                 self._due = now.mono + min(_LOOK_AGAIN_S, self._interval)
                 return None
-            if _is_there(scrub):
-                return scrub
+            if _is_there(part):
+                return part
         return None
 
-    def _every_segment(self, now: Now) -> Iterator[Scrub]:
+    def _every_segment(self, now: Now) -> Iterator[Part]:
         """Return what is to be read in a round, which begins elsewhere after each start of the node."""
         logs = list(self._logs.all_logs())
         self._total = sum(log.size for log in logs)
         begin = now.wall_ms % max(1, len(logs))
-        return (Scrub(log, segment) for log in logs[begin:] + logs[:begin] for segment in log.segments)
+        return (Part(log, segment) for log in logs[begin:] + logs[:begin] for segment in log.segments)
 
     def returned(self, scrub: Scrub, now: Now) -> None:
-        """A piece was read, or could not be."""
-        pause = max(_STEP_S, scrub.read * self._interval / max(self._total, 1))
-        self._due = now.mono + max(pause, _REST * (now.mono - self._handed_at))
+        """A thread has read it, or could not."""
+        self._rested_at = now.mono + max(_STEP_S, _REST * (now.mono - self._handed_at))
         self.read_bytes += scrub.read
-        if scrub.reason and _is_there(scrub):
-            self._on_damage(scrub.log, damaged_at(scrub.log, scrub.offset, scrub.reason), now)
+        for part in scrub.parts:
+            if part is self._part:
+                self._due = now.mono + max(_STEP_S, part.read * self._interval / max(self._total, 1))
+            else:
+                self._lately.returned(part)
+            if not _is_there(part):
+                continue
+            if part.lost is not None:
+                self._on_damage(part.log, part.lost, now)
+            elif part.reason:
+                self._on_damage(part.log, damaged_at(part.log, part.offset, part.reason), now)
 
     def __repr__(self) -> str:
-        return f"<Scrubber rounds={self.rounds} {self._scrub!r}>"
+        return f"<Scrubber rounds={self.rounds} {self._part!r}>"
 
 
-def _is_there(scrub: Scrub) -> bool:
+def _read_there(log: Log, offsets: list[Offset]) -> Iterator[Part]:
+    """Yield what to read of a log of which these offsets were read or written, once for each segment.
+
+    A large segment is read from the first of them on.
+    """
+    seen: set[Offset] = set()
+    for offset in offsets:
+        segment = log.segments[max(0, bisect_right(log.bases, offset) - 1)]
+        if segment.base in seen or not segment.end_position:
+            continue
+        seen.add(segment.base)
+        if segment.end_position > _SMALL_BYTES:
+            with suppress(StorageError, CorruptRecordError):  # else from its beginning
+                position = segment.locate(offset)
+                for _, header in segment.headers(position):
+                    yield Part(log, segment, position, header.base_offset)
+                    break
+                continue
+        yield Part(log, segment)
+
+
+def _directory(part: Part) -> str:
+    return part.log.path.rpartition("/")[0]
+
+
+def _is_there(part: Part) -> bool:
     """Return whether the log has what is to be read, and was not cut since the first piece was made."""
-    log, segment = scrub.log, scrub.segment
+    log, segment = part.log, part.segment
     return (
-        0 < scrub.end <= segment.end_position
+        0 < part.end <= segment.end_position
         and log.failed is None
-        and log.unsynced.generation == scrub.generation
+        and log.unsynced.generation == part.generation
         and segment in log.segments
     )
