@@ -209,6 +209,35 @@ def test_a_corrupt_index_of_aborted_transactions_is_rebuilt() -> None:
     assert open_log(disk, clean=True).aborted_transactions(0, 9) == [(1, 0, 1, 2)]
 
 
+@pytest.mark.parametrize("stop", ["clean", "kill"])
+@pytest.mark.parametrize("fate", ["deleted", "older", "another's"])
+def test_aborted_transactions_stay_hidden_when_their_index_is_lost(fate: str, stop: str) -> None:
+    """Without its file a segment would look like one in which nothing was aborted."""
+    disk = new_disk()
+    log = open_log(disk)
+    for i in range(40):
+        append(log, batch(b"x" * 90, producer=(1, i, 0), transactional=True))
+        append(log, marker(i % 3 == 0, 1, i))
+    log.high_watermark = log.log_end_offset
+    aborted = log.aborted_transactions(0, log.log_end_offset)
+    assert len(aborted) == 26 and len(log.segments) > 3
+    if stop == "clean":
+        log.close(NOW)
+    else:
+        log.sync()
+    names = sorted(name for name in disk.list(PATH) if name.endswith(".txnindex"))
+    for name in [names[1], *names[-1:]]:
+        content = disk.read(f"{PATH}/{name}")
+        disk.remove(f"{PATH}/{name}")
+        if fate != "deleted":
+            disk.put(f"{PATH}/{name}", content[:34] if fate == "older" else disk.read(f"{PATH}/{names[0]}"))
+    disk.crash("none" if stop == "clean" else "kill")
+    again = open_log(disk, clean=stop == "clean", recovery_point=log.log_end_offset)
+    assert [(one[0], *one[1:3]) for one in again.aborted_transactions(0, again.log_end_offset)] == [
+        (one[0], *one[1:3]) for one in aborted
+    ]
+
+
 def test_a_clean_stop_is_trusted_and_nothing_is_read_again() -> None:
     disk = new_disk()
     log = open_log(disk)

@@ -24,6 +24,7 @@ def leave_tables(log: LogState) -> list[str]:
     short = len(log.segments) == 1 and _needs_no_tables(active)
     short = short and log.topic_partition.topic != METADATA_TOPIC  # its directory holds the files of Kafka's
     paths = [] if short else [path for segment in log.segments for path in segment.write_tables()]
+    log.note_aborted(log.segments)
     end, snapshots = log.log_end_offset, log.snapshots
     if short and not len(log.producers) and not snapshots.offsets:
         return paths

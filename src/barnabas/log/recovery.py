@@ -75,8 +75,9 @@ def load(
         _start_empty(log, log_start, now)
         return False
     _load_segments(log, bases)
+    log.load_aborted()
     for segment in log.segments:
-        if not _transactions_good(segment):
+        if not _transactions_good(log, segment, last_too=clean):
             clean, recovery_point = False, min(recovery_point, segment.base)
             break
     if clean:
@@ -102,6 +103,7 @@ def load(
     first_reread = log.bases[len(log.bases) - log.recovery.segments] if log.recovery.segments else NO_OFFSET
     yield from replay_producers(log, rebuild_from=first_reread)
     log.found(log.recovery._replace(damaged=bool(log.damage)))
+    log.note_aborted(log.segments[:-1])
     log.producers.expire(now, log.log_start_offset)
     if log.compacted_offset > log.log_end_offset:
         log.forget_compaction()
@@ -285,11 +287,18 @@ def _list_segments(log: LogState) -> tuple[list[Offset], set[Offset], list[str]]
 # --- segments ---------------------------------------------------------------------------------------------
 
 
-def _transactions_good(segment: Segment) -> bool:
+def _transactions_good(log: LogState, segment: Segment, *, last_too: bool) -> bool:
+    """Return whether the aborted transactions of a segment are known; else they are found in the log again.
+
+    The last segment may have grown since that was written down, unless the stop was clean (`last_too`).
+    """
     try:
-        return segment.transactions.written >= 0
+        table = segment.transactions
     except CorruptRecordError:
         return False
+    grew = segment is log.segments[-1] and not last_too
+    wanted = None if grew else log.aborted.get(segment.base)
+    return wanted is None or table.checksum == wanted
 
 
 def _trust(log: LogState) -> bool:

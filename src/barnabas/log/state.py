@@ -11,6 +11,7 @@ writes and syncs.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.errors import StorageError
@@ -21,6 +22,7 @@ from barnabas.log.results import Recovery
 from barnabas.log.segments.damage import Damage, clipped, merged, read_damage, write_damage
 from barnabas.log.segments.deletion import DeletedFiles
 from barnabas.log.segments.segment import NEVER, Segment
+from barnabas.log.segments.transactions import read_sums, write_sums
 from barnabas.log.unsynced import Unsynced
 from barnabas.model import Epoch, Now, Offset, TopicId, TopicPartition
 from barnabas.ports import Disk
@@ -49,6 +51,7 @@ class LogState:
     __slots__ = (
         "_high_watermark",
         "_read_before",
+        "aborted",
         "active",
         "bases",
         "compacted_offset",
@@ -107,6 +110,8 @@ class LogState:
         """What opening found."""
         self.damage: list[Damage] = []
         """What cannot be read of it, in order."""
+        self.aborted: dict[Offset, int] = {}
+        """Checksums of the transaction indexes of segments that have aborted transactions (`transactions`)."""
         self.compacted_offset: Offset = cleaned
         """Up to here the log is compacted."""
         self.compaction: CompactionRound | None = None
@@ -274,6 +279,7 @@ class LogState:
         segment.create()
         if self.segments and self.segments[-1].base == base:
             self.drop_last()
+        self.note_aborted(self.segments[-1:])
         self.take_segment(segment)
         self.activate()
         self.unsynced.directory = True
@@ -303,6 +309,7 @@ class LogState:
         self.segments[first : first + count] = [other]
         self.bases[first : first + count] = [other.base]
         self.snapshots.prune(self.bases)
+        self.note_aborted([other])
 
     def activate(self) -> None:
         """The last segment is the one that grows."""
@@ -368,6 +375,23 @@ class LogState:
         if kept != self.damage:
             self.damage = kept
             write_damage(self.disk, self.path, kept)
+
+    def load_aborted(self) -> None:
+        """Take what is written down of transaction indexes."""
+        self.aborted = read_sums(self.disk, self.path)
+
+    def note_aborted(self, segments: Iterable[Segment]) -> None:
+        """Write down which aborted transactions these segments have.  Raises StorageError."""
+        known = set(self.bases)
+        sums = {base: checksum for base, checksum in self.aborted.items() if base in known}
+        for segment in segments:
+            if segment.transactions.rows:
+                sums[segment.base] = segment.transactions.checksum
+            else:
+                sums.pop(segment.base, None)
+        if sums != self.aborted:
+            self.aborted = sums
+            write_sums(self.disk, self.path, sums)
 
     def begin_compaction(self, round_: CompactionRound) -> None:
         """A round of compaction is under way."""

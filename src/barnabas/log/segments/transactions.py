@@ -3,6 +3,10 @@
 One 34-byte row per abort marker in the segment: int16 version 0, int64 producer id, first offset, last
 offset (the marker), and the last stable offset when the marker was written, by which a search knows that
 no later row can matter.  Most segments have none, and then no file.
+
+So a file that is lost looks like none, and readers would see what was aborted.  Therefore a file of ours beside
+the log (`barnabas-aborted`: a line for each segment that has rows, and grows no more or was left by a clean stop,
+"base checksum") tells which there must be, and what is in them.
 """
 
 from __future__ import annotations
@@ -13,11 +17,15 @@ from operator import attrgetter
 from struct import Struct
 from typing import NamedTuple
 
-from barnabas.errors import CorruptRecordError
+from crc32c import crc32c
+
+from barnabas.errors import CorruptRecordError, StorageError
 from barnabas.model import Offset, ProducerId
 from barnabas.ports import Disk
 
-__all__ = ["AbortedTransaction", "TransactionIndex"]
+__all__ = ["FILE", "AbortedTransaction", "TransactionIndex", "read_sums", "write_sums"]
+
+FILE = "barnabas-aborted"
 
 _ROW = Struct(">hqqqq")
 _last_offset = attrgetter("last_offset")
@@ -61,6 +69,11 @@ class TransactionIndex:
             self.rows.append(AbortedTransaction(producer_id, first, end, stable))
         self.written = len(self.rows)
 
+    @property
+    def checksum(self) -> int:
+        """Return the CRC of all rows."""
+        return crc32c(b"".join(_ROW.pack(0, *row) for row in self.rows))
+
     def append(self, aborted: AbortedTransaction) -> None:
         self.rows.append(aborted)
 
@@ -100,3 +113,28 @@ class TransactionIndex:
             if row.last_stable_offset >= end:
                 return True
         return False
+
+
+def read_sums(disk: Disk, path: str) -> dict[Offset, int]:
+    """Read the file beside the log in the directory `path`: checksums by base; unreadable lines are left out."""
+    file = f"{path}/{FILE}"
+    found: dict[Offset, int] = {}
+    if disk.exists(file):
+        for line in disk.read(file).decode("utf-8", "replace").splitlines():
+            base, _, checksum = line.partition(" ")
+            if base.isdecimal() and checksum.isdecimal():
+                found[int(base)] = int(checksum)
+    return found
+
+
+def write_sums(disk: Disk, path: str, sums: dict[Offset, int]) -> None:
+    """Write it down in the directory `path`.  Raises StorageError, unless there is only no room."""
+    file = f"{path}/{FILE}"
+    try:
+        if sums:
+            disk.replace(file, "".join(f"{base} {sums[base]}\n" for base in sorted(sums)).encode())
+        elif disk.exists(file):
+            disk.remove(file)
+    except StorageError as error:
+        if not error.full:  # else those of later segments are written with the next ones
+            raise

@@ -114,6 +114,32 @@ LACKING: tuple[Mutant, ...] = (
         "::test_a_leader_whose_log_is_shorter_than_what_was_committed_is_deposed",
     ),
     mutant(
+        "a lost index hides what was aborted",
+        "a segment without its index of aborted transactions counts as one in which nothing was aborted",
+        "log.recovery _transactions_good",
+        "return wanted is None or table.checksum == wanted",
+        "return True",
+        guard="tests/log/test_log_recovery.py"
+        "::test_aborted_transactions_stay_hidden_when_their_index_is_lost",
+    ),
+    mutant(
+        "a missing file fails its disk",
+        "a segment that somebody deleted takes all partitions of its directory offline",
+        "broker.replicas.hosted_partitions HostedPartitions.storage_failed",
+        "if isinstance(error, LostFileError) and",
+        "if isinstance(error, ShortFileError) and",
+        guard="tests/broker/test_scrubber.py::test_whoever_misses_a_file_tells_of_it_and_the_directory_stays",
+    ),
+    mutant(
+        "nothing is read first",
+        "the scrubber comes to what everybody reads within a week",
+        "broker.replicas.maintenance.scrubber Scrubber.step",
+        "scrub = scrub or self._lately.next(now)",
+        "pass",
+        guard="tests/broker/test_scrubber.py"
+        "::test_what_is_read_or_written_lately_is_checked_within_half_a_minute",
+    ),
+    mutant(
         "the scrubber is blind",
         "the background pass reads segments and tells nobody what it finds",
         "broker.replicas.maintenance.scrubber Scrubber.returned",
