@@ -12,6 +12,7 @@ from barnabas.raft.describe import Description
 from barnabas.raft.effects import Event
 from barnabas.raft.voters import Voter, VoterSet
 from barnabas.server.kraft.quorum_events import missing, tell, tell_opened, way_out
+from barnabas.server.kraft.storage import Found
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_voters_of_the_file_that_the_log_has_replaced_are_told_with_the_line_to_
     recovery = SimpleNamespace(bytes_cut=0)
     store = SimpleNamespace(
         log=SimpleNamespace(recovery=recovery, log_start_offset=0, log_end_offset=9),
-        contacts_unread="",
+        found=Found(),
         log_view=SimpleNamespace(voters=static, kraft_version=version),
     )
     with caplog.at_level(logging.WARNING):

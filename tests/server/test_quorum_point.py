@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
+from tests.server.metadata_store import PATH, Clock, opened
 
 from barnabas.errors import StorageError
 from barnabas.model import Now
 from barnabas.raft.entries import Batch, LeaderChange
 from barnabas.raft.messages import SyncTicket
-from barnabas.raft.voters import VoterSet
-from barnabas.server.kraft.recovery import metadata_log_config, open_store
-from barnabas.server.kraft.recovery_point import (
+from barnabas.server.kraft.marks import (
     NO_POINT,
     RECOVERY_POINT,
     RecoveryPoint,
@@ -21,44 +18,6 @@ from barnabas.server.kraft.recovery_point import (
 )
 from barnabas.server.kraft.storage import MetadataStore
 from barnabas.sim.kernel.disk import MemoryDisk
-
-PATH = "data/__cluster_metadata-0"
-
-
-class Clock:
-    mono = 100.0
-
-    def now(self) -> Now:
-        return Now(self.mono, 1_700_000_000_000)
-
-
-class Thread:
-    """Runs jobs at once."""
-
-    def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        try:
-            job()
-        except StorageError as error:
-            done(error)
-        else:
-            done(None)
-
-
-def opened(disk: MemoryDisk, clock: Clock, segment_bytes: int = 1 << 20) -> MetadataStore:
-    store = open_store(
-        disk,
-        clock,
-        "data",
-        metadata_log_config(segment_bytes, 1 << 40),
-        cluster_id="c",
-        static_voters=VoterSet.EMPTY,
-    )
-
-    def fail(error: BaseException) -> None:
-        raise error
-
-    store.attach(Thread(), lambda message: None, fail)
-    return store
 
 
 def write(store: MetadataStore, batches: int, epoch: int = 1) -> None:

@@ -11,7 +11,7 @@ from barnabas.errors import StorageError
 from barnabas.log.storage.meta_properties import take_clean_shutdown
 from barnabas.server.kraft.discovery.address_book import read_contacts
 from barnabas.server.kraft.election_state import read_election
-from barnabas.server.kraft.recovery_point import read_point
+from barnabas.server.kraft.marks import read_point
 from barnabas.sim.kernel.disk import MemoryDisk
 
 DEEP = b"[" * 200_000

@@ -201,11 +201,13 @@ class Core:
         A leader that appended its own removal may be the only one that has it.  Its log is then longer
         than the others', it refuses them its vote, and they may need it: nobody could lead, unless it
         stands itself, wins without its own vote, and finishes the removal (Ongaro's thesis, 4.2.2).
+
+        A replica whose log lost entries does not stand before a leader gave it such entries again.
         """
-        if self.is_voter:
-            return not self.outdated
-        if not self.config.can_vote or self.outdated:
+        if self.outdated or self.lacks or not self.config.can_vote:
             return False
+        if self.is_voter:
+            return True
         high_watermark = self.high_watermark or 0
         open_sets = [(o, voters) for o, voters in self.log_view.voter_sets.items() if o >= high_watermark]
         if not open_sets:
@@ -215,7 +217,14 @@ class Core:
 
     @property
     def is_sole_voter(self) -> bool:
-        return len(self.voters) == 1 and self.is_voter
+        """Whether it leads by itself; not where the log lost entries, and perhaps the other voters with them."""
+        hidden = self.log_view.lacks and self.log_view.synced_end.voters > 1
+        return len(self.voters) == 1 and self.is_voter and not hidden
+
+    @property
+    def lacks(self) -> bool:
+        """Whether its log lost entries that others may have."""
+        return self.log_view.lacks and not self.is_sole_voter
 
     @property
     def own_voter(self) -> Voter:
@@ -340,7 +349,7 @@ class Core:
                 self._held.append((needs, effect, epoch, cut))
             elif isinstance(effect, Reply):
                 current = epoch == self.epoch and cut == self.log_view.cut
-                self.out.append(effect if current else _without_records(effect))
+                self.out.append(effect if current else effect.without_records())
             elif self.peers.expects(effect.correlation):
                 self.out.append(effect)
 
@@ -435,11 +444,11 @@ class Core:
 
     def append_batches(self, batches: Sequence[Batch]) -> None:
         """Append batches, ours or the leader's."""
-        voters, version = self.voters, self.log_view.kraft_version
+        voters, version, lacked = self.voters, self.log_view.kraft_version, self.lacks
         for batch in batches:
             self.log_view.append(batch)
             self.do(Append(batch))
-        self.report_changes(voters, version)
+        self.report_changes(voters, version, lacked)
 
     @property
     def committed(self) -> Offset:
@@ -460,8 +469,10 @@ class Core:
         self.do(Truncate(end_offset))
         self.report_changes(voters, version)
 
-    def report_changes(self, voters: VoterSet, version: int) -> None:
-        """Report the voters and the kraft.version in force, where they are no longer these."""
+    def report_changes(self, voters: VoterSet, version: int, lacked: bool = False) -> None:
+        """Report the voters and the kraft.version in force in force anew, and a log whole again."""
+        if lacked and not self.lacks:
+            self.emit("raft.log.whole-again", end_offset=self.log_view.end_offset, leader=self.leader_id)
         if self.voters is not voters and self.voters != voters:
             offset = self.log_view.voter_sets.latest_offset
             self.do(VotersChanged(self.voters, -1 if offset is None else offset))
@@ -486,10 +497,3 @@ def _leader_of(role: Role, own_id: NodeId) -> NodeId | None:
     if isinstance(role, (Follower, Unattached, Prospective)):
         return role.leader_id
     return None
-
-
-def _without_records(effect: Reply) -> Reply:
-    """The answer without its records: the log changed while it waited, and must not be read for it."""
-    if isinstance(effect.response, FetchResponse) and effect.response.read is not None:
-        return Reply(effect.token, altered(effect.response, read=None))
-    return effect

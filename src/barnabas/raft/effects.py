@@ -11,8 +11,8 @@ from barnabas.errors import ErrorCode
 from barnabas.model import Endpoint, Epoch, NodeId, Offset
 from barnabas.raft.discovery.book import Contact
 from barnabas.raft.entries import Batch, ElectionState, SnapshotId
-from barnabas.raft.messages import Request, Response
-from barnabas.raft.value import value
+from barnabas.raft.messages import FetchResponse, Request, Response
+from barnabas.raft.value import altered, value
 from barnabas.raft.voters import VoterSet
 
 # ------------------------------------------------------------------ pass 1: persist
@@ -85,6 +85,12 @@ class Send:
 class Reply:
     token: object
     response: Response
+
+    def without_records(self) -> Reply:
+        """The answer when the log has changed while it waited, and must not be read for it."""
+        if isinstance(self.response, FetchResponse) and self.response.read is not None:
+            return Reply(self.token, altered(self.response, read=None))
+        return self
 
 
 # ------------------------------------------------------------------ pass 3: apply

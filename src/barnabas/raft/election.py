@@ -48,6 +48,8 @@ __all__ = [
 def start(core: Core, saved: ElectionState | None, now: Now) -> None:
     """Take up the role that the saved election state and the log allow.
 
+    Where that state is older than a vote which was perhaps given, there is none in its epoch any more.
+
     A former leader resigns in its old epoch: it may have lost entries that it never synced, and must
     not use the same (epoch, offset) again for others.
     """
@@ -62,11 +64,14 @@ def start(core: Core, saved: ElectionState | None, now: Now) -> None:
         core.commit(snapshot.end_offset)
     timeout = now.mono + core.random_election_timeout() if core.may_stand else inf
     role: Role
-    epoch = state.epoch
+    log_view = core.log_view
+    epoch = max(state.epoch, log_view.last_epoch, log_view.abstains_to)
     leader = None if state.leader_id == NO_NODE else state.leader_id
-    if epoch < core.log_view.last_epoch:
-        epoch = core.log_view.last_epoch
-        core.emit("raft.election-state.old", saved=state.epoch, log=epoch)
+    if log_view.lacks:
+        was, alone = log_view.synced_end, core.is_sole_voter
+        core.emit("raft.log.lacks", end_offset=log_view.end_offset, was=was.end_offset, alone=alone)
+    if epoch > state.epoch or log_view.abstains_to:
+        core.emit("raft.election-state.old", saved=state.epoch, known=epoch)
         role = Unattached(timeout)
     elif leader == core.key.id:
         others = dict.fromkeys(i for i in core.voters.ids if i != core.key.id)
@@ -217,14 +222,14 @@ def _grants(core: Core, request: VoteRequest, now: Now) -> bool:
     pre-vote too, also when it is an observer and does nothing about it itself (others may count it a voter).
     """
     role = core.role
-    mine = (core.log_view.last_epoch, core.log_view.end_offset)
+    mine = core.log_view.vote_end
     up_to_date = (request.last_epoch, request.last_offset) >= mine
     if isinstance(role, Leader) or max(request.generation, 0) < core.superseded:  # Apache Kafka's name none
         return False
     if request.pre_vote:
         follows = isinstance(role, Follower) and role.has_fetched and role.deadline > now.mono
         return up_to_date and not follows
-    if isinstance(role, (Candidate, Resigned, Follower)):
+    if isinstance(role, (Candidate, Resigned, Follower)) or request.epoch <= core.log_view.abstains_to:
         return False
     if role.voted is not None:
         return _same(role.voted, request.candidate)

@@ -23,6 +23,7 @@ __all__ = [
     "Note",
     "Opaque",
     "SnapshotId",
+    "SyncedEnd",
     "VotersEntry",
     "count",
 ]
@@ -47,6 +48,19 @@ class EpochEnd(NamedTuple):
 
     epoch: Epoch
     end_offset: Offset
+
+
+class SyncedEnd(NamedTuple):
+    """Where a log ended when it was synced, in Raft's order of logs, and how many voters its set had there."""
+
+    epoch: Epoch = 0
+    end_offset: Offset = 0
+    voters: int = 0
+
+    @property
+    def end(self) -> tuple[Epoch, Offset]:
+        """What a vote compares."""
+        return self.epoch, self.end_offset
 
 
 @value
@@ -153,6 +167,11 @@ class ElectionState:
     voted: ReplicaKey | None = None
     generation: int = 0
     origin: Uuid = ZERO_UUID
+
+    def forgets(self, voted: Epoch) -> bool:
+        """Whether this is older than a vote in that epoch.  (With a leader known, no vote is given any more.)"""
+        undecided = self.voted is None and self.leader_id == NO_NODE
+        return self.epoch < voted or (self.epoch == voted and undecided)
 
     def __str__(self) -> str:
         leader = "" if self.leader_id == NO_NODE else f" leader {self.leader_id}"

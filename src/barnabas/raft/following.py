@@ -309,13 +309,13 @@ def on_snapshot_response(core: Core, node_id: NodeId, response: FetchSnapshotRes
 
 def on_snapshot_installed(core: Core, message: SnapshotInstalled) -> None:
     """The log begins anew after the snapshot; everything in it is committed."""
-    voters, version = core.voters, core.log_view.kraft_version
+    voters, version, lacked = core.voters, core.log_view.kraft_version, core.lacks
     core.log_view.install(message.snapshot, message.size, message.entries)
     core.installing = None
     core.snapshots_rejected = 0
     if isinstance(core.role, Follower):
         core.role.download = None
-    core.report_changes(voters, version)
+    core.report_changes(voters, version, lacked)
     core.commit(message.snapshot.end_offset)
 
 

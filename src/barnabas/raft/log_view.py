@@ -6,6 +6,11 @@ an entry counts from the moment it is appended, committed or not.  If a new lead
 entry, the previous value is in force again (KIP-853; KIP-642 asked for the same).
 
     log start <= persisted <= end offset,      cut = how often the log was truncated
+
+A disk can lose what was synced.  `synced_end` is where this log ended when it was last synced, as far as the disk
+knows; the log `lacks` entries while it ends before that, in Raft's order (epoch, offset).  This replica may have
+acknowledged them, so it votes by what its log was.  Entries of a leader bring the log up to it again: those of the
+same epoch are the same, and the leader of a later epoch had all that was committed.
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ from barnabas.raft.entries import (
     Note,
     Opaque,
     SnapshotId,
+    SyncedEnd,
     VotersEntry,
 )
 from barnabas.raft.messages import SyncTicket
@@ -94,6 +100,7 @@ class LogView:
         "_note_base",
         "_note_tail",
         "_starts",
+        "abstains_to",
         "cut",
         "end_offset",
         "known_committed",
@@ -101,6 +108,7 @@ class LogView:
         "log_start",
         "persisted",
         "snapshots",
+        "synced_end",
         "voter_sets",
     )
 
@@ -111,6 +119,10 @@ class LogView:
         self.cut = 0
         self.known_committed: Offset = 0
         """What was committed before this start, as far as the disk knows."""
+        self.synced_end = SyncedEnd()
+        """Where the log ended when it was last synced, if that was not cut since at a leader's word."""
+        self.abstains_to: Epoch = 0
+        """No vote in the epochs up to this one: it was perhaps given, and the election state forgot it."""
         self.snapshots: list[tuple[SnapshotId, int]] = []
         self.voter_sets: History[VoterSet] = History(static_voters)
         self.kraft_versions: History[int] = History(0)
@@ -161,6 +173,10 @@ class LogView:
             self._begin_at(snapshot, size)
         self.persisted = max(self.log_start, min(persisted, self.end_offset))
 
+    def restore_synced_end(self, known: SyncedEnd) -> None:
+        """What the disk knows beside the log, after `restore_end`."""
+        self.synced_end = max(known, self.after_sync(self.persisted))
+
     def _load(self, snapshot: SnapshotId, entries: Iterable[Entry]) -> None:
         self.voter_sets.clear()
         self.kraft_versions.clear()
@@ -176,6 +192,21 @@ class LogView:
     def last_epoch(self) -> Epoch:
         """Epoch of the last record (of the snapshot where the log is empty; 0 where nothing is)."""
         return self._epochs[-1] if self._epochs else self._base_epoch
+
+    @property
+    def lacks(self) -> bool:
+        """Whether the log ends before where it was synced once: entries are lost."""
+        return (self.last_epoch, self.end_offset) < self.synced_end.end
+
+    @property
+    def vote_end(self) -> tuple[Epoch, Offset]:
+        """What the log of a candidate must reach for this replica's vote: the end of the log, now or before."""
+        return max((self.last_epoch, self.end_offset), self.synced_end.end)
+
+    def after_sync(self, end_offset: Offset) -> SyncedEnd:
+        """What `synced_end` is once a sync up to there has ended (and the log was not cut meanwhile)."""
+        here = SyncedEnd(self.epoch_at(end_offset - 1), end_offset, len(self.voters_at(end_offset)))
+        return max(self.synced_end, here)
 
     @property
     def voters(self) -> VoterSet:
@@ -331,12 +362,17 @@ class LogView:
         if cut != self.cut or end_offset <= self.persisted:
             return False
         self.persisted = end_offset
+        self.synced_end = self.after_sync(end_offset)
         return True
 
     def truncate(self, end_offset: Offset) -> None:
-        """Forget everything from `end_offset` on; the histories go back with it."""
+        """Forget everything from `end_offset` on; the histories go back with it.
+
+        What is cut at a leader's word is not lost.  A log that lacks entries still does after it.
+        """
         if end_offset >= self.end_offset:
             return
+        lacked = self.lacks
         self.cut += 1
         self.end_offset = end_offset
         self.persisted = min(self.persisted, end_offset)
@@ -345,6 +381,8 @@ class LogView:
         self.voter_sets.truncate(end_offset)
         self.kraft_versions.truncate(end_offset)
         self._note_tail = [(offset, note) for offset, note in self._note_tail if offset < end_offset]
+        if self.lacks and not lacked:
+            self.synced_end = SyncedEnd(self.last_epoch, end_offset, len(self.voters))
 
     def install(self, snapshot: SnapshotId, size: int, entries: Iterable[Entry]) -> None:
         """The log begins anew after a snapshot that was downloaded."""
@@ -352,6 +390,7 @@ class LogView:
         self.snapshots.append((snapshot, size))
         self._begin_at(snapshot, size)
         self._load(snapshot, entries)
+        self.synced_end = self.after_sync(snapshot.end_offset)
 
     def _begin_at(self, snapshot: SnapshotId, size: int) -> None:
         self.cut += 1

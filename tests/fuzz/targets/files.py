@@ -22,8 +22,8 @@ from barnabas.model import Endpoint, ReplicaKey, Uuid
 from barnabas.raft.discovery.book import Contact
 from barnabas.server.kraft.discovery.address_book import read_contacts, write_contacts
 from barnabas.server.kraft.election_state import read_election
+from barnabas.server.kraft.marks import RecoveryPoint, read_point, write_point
 from barnabas.server.kraft.records import decode_batch, metadata_of, read_snapshot
-from barnabas.server.kraft.recovery_point import RecoveryPoint, read_point, write_point
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import batches
 

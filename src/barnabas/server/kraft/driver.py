@@ -114,7 +114,7 @@ class Quorum:
         self.history = History(self._clock, lambda: self.image, lambda: store.log_view.end_offset)
         raft = altered(settings.raft, historian=self.history.lines, unfit=self._requests.unfit)
         who = settings.key, settings.endpoints, raft
-        node = RaftNode(*who, store.log_view, store.saved, random, now, store.contacts)
+        node = RaftNode(*who, store.log_view, store.saved, random, now, store.found.contacts)
         self._driver = Driver(node, store, self)
         self.steps = QuorumSteps(
             self._loop,

@@ -75,9 +75,27 @@ WITHOUT_ROLE = events.register(
     logging.WARNING,
     "a voter runs without the controller role: it counts as a dead one, and the majority keeps its size",
 )
+LACKS = events.register(
+    "quorum.entries-lost",
+    logging.ERROR,
+    "the disk lost the end of the metadata log, which had been synced",
+)
+WHOLE = events.register(
+    "quorum.entries-back",
+    logging.INFO,
+    "a leader gave this node what the metadata log had lost: it may lead again",
+)
+FORGOT = events.register(
+    "quorum.vote-forgotten",
+    logging.WARNING,
+    "quorum-state is older than what this node did: it votes in no epoch in which it may have voted",
+)
 
 _LOUD: Final = {
     "raft.voter.without-role": WITHOUT_ROLE,
+    "raft.log.lacks": LACKS,
+    "raft.log.whole-again": WHOLE,
+    "raft.election-state.old": FORGOT,
     "raft.snapshot.rejected": REJECTED,
     "raft.snapshot.unreadable": UNREADABLE,
     "raft.incarnation.refused": STALE,
@@ -87,6 +105,8 @@ _LOUD: Final = {
     "raft.stranger": SECOND,
     "raft.bootstrap.outdated": OUTDATED,
 }
+_WITHOUT_THEM: Final = "there is no other voter: this node leads without them"
+_UNTIL_BACK: Final = "this node leads again when another leader gave it what was committed of them"
 
 
 def tell(event: Event) -> None:
@@ -99,6 +119,8 @@ def tell(event: Event) -> None:
             said["next"] = (
                 f"start node {id_} with its controller role, or: barnabas quorum remove-controller -i {id_}"
             )
+        elif loud is LACKS:
+            said["then"] = _WITHOUT_THEM if said.pop("alone") else _UNTIL_BACK
         events.emit(loud, **said)
         return
     fields = " ".join(f"{name}={value}" for name, value in event.fields)
@@ -112,8 +134,8 @@ def tell_opened(store: MetadataStore, static: VoterSet) -> None:
         then = f"replace it with controller.quorum.bootstrap.servers={servers}"
         events.emit(STATIC, voters=names_of(store.log_view.voters), configured=names_of(static), next=then)
     found, log = store.log.recovery, store.log
-    if store.contacts_unread:
-        events.emit(BOOK_UNREAD, directory=store.path, why=store.contacts_unread)
+    if why := store.found.contacts_unread:
+        events.emit(BOOK_UNREAD, directory=store.path, why=why)
     if found.bytes_cut:
         events.emit(CUT, bytes=found.bytes_cut, at=found.cut_at, reason=found.reason)
     voters = names_of(store.log_view.voters)

@@ -17,14 +17,14 @@ from barnabas.log.storage import snapshot as snapshots
 from barnabas.log.storage.checkpoint import read_epochs
 from barnabas.model import METADATA_PARTITION, METADATA_TOPIC_ID, Epoch, Offset
 from barnabas.ports import Clock, Disk
-from barnabas.raft.entries import Batch, Entry, SnapshotId
+from barnabas.raft.entries import Batch, ElectionState, Entry, SnapshotId
 from barnabas.raft.log_view import LogView
 from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft.discovery.address_book import read_contacts
 from barnabas.server.kraft.election_state import read_election
+from barnabas.server.kraft.marks import NO_ROW, RecoveryPoint, SyncedRow, read_point, read_synced_end
 from barnabas.server.kraft.records import decode_batch, read_snapshot
-from barnabas.server.kraft.recovery_point import RecoveryPoint, read_point
-from barnabas.server.kraft.storage import MetadataStore, Waiting, image_of
+from barnabas.server.kraft.storage import Found, MetadataStore, Waiting, image_of
 from barnabas.wire.records import BatchHeader, batches, check_crc
 
 __all__ = ["metadata_log_config", "open_store"]
@@ -55,6 +55,7 @@ def open_store(
     stored = snapshots.list_snapshots(disk, path)
     start = stored[0].end_offset if stored else 0
     point = read_point(disk, path)
+    row = read_synced_end(disk, path) or NO_ROW
     epochs = _known_epochs(disk, path)
     required = point.offset if not stored or point.offset > stored[-1].end_offset else 0
     log = Log.open(
@@ -97,7 +98,8 @@ def open_store(
     log_view.known_committed = max(point.offset, image.offset + 1)
     store = kind(disk, clock, log, log_view, read_election(disk, path), image, waiting)
     store.point = point
-    store.contacts, store.contacts_unread = read_contacts(disk, path, cluster_id)
+    _restore_row(store, row)
+    store.found = Found(*read_contacts(disk, path, cluster_id))
     return store
 
 
@@ -108,6 +110,16 @@ def _damaged(path: str, point: RecoveryPoint, reason: str) -> StorageError:
         next_step=START_ANEW,
         fatal=True,
     )
+
+
+def _restore_row(store: MetadataStore, row: SyncedRow) -> None:
+    """Have the log know where it ended, and no vote given twice where `quorum-state` is older than row or log."""
+    log_view, state = store.log_view, store.saved or ElectionState()
+    log_view.restore_synced_end(row.end)
+    newest = max(log_view.last_epoch, row.end.epoch, row.voted)
+    if state.epoch < newest or state.forgets(row.voted):
+        log_view.abstains_to = newest
+    store.synced_end.begin(SyncedRow(log_view.synced_end, max(row.voted, log_view.abstains_to)))
 
 
 def _known_epochs(disk: Disk, path: str) -> list[tuple[Epoch, Offset]]:

@@ -25,7 +25,7 @@ from barnabas.ports import Clock, Disk
 from barnabas.raft.describe import RaftStatistics
 from barnabas.raft.discovery.book import Contact
 from barnabas.raft.effects import InstallSnapshot, SaveElection, WriteSnapshot
-from barnabas.raft.entries import Batch, ElectionState, SnapshotId
+from barnabas.raft.entries import Batch, ElectionState, SnapshotId, SyncedEnd, VotersEntry
 from barnabas.raft.log_view import LogView
 from barnabas.raft.messages import (
     ElectionSaved,
@@ -38,14 +38,15 @@ from barnabas.raft.messages import (
 )
 from barnabas.server.kraft.discovery.address_book import write_contacts
 from barnabas.server.kraft.election_state import QUORUM_STATE, election_text
+from barnabas.server.kraft.marks import NO_POINT, POINT_EVERY_S, RecoveryPoint, SyncedEndFile, write_point
 from barnabas.server.kraft.records import SnapshotContent, encode_batch
-from barnabas.server.kraft.recovery_point import NO_POINT, POINT_EVERY_S, RecoveryPoint, write_point
 from barnabas.server.kraft.reserve import Reserve
 from barnabas.server.kraft.transfer import SnapshotDownload, check_snapshot, read_piece
 from barnabas.wire.records import read_batch_header
 
 __all__ = [
     "DiskThread",
+    "Found",
     "MetadataStore",
     "QuorumStatistics",
     "QuorumThread",
@@ -107,6 +108,13 @@ class Waiting(NamedTuple):
     size: int
 
 
+class Found(NamedTuple):
+    """What a start found beside the log: what `endpoints.json` said, or why it is not used."""
+
+    contacts: tuple[Contact, ...] = ()
+    contacts_unread: str = ""
+
+
 class StoreStatistics(NamedTuple):
     """A reading of the store, for metrics."""
 
@@ -159,14 +167,13 @@ class MetadataStore:
         self.waiting = waiting
         self.point: RecoveryPoint = NO_POINT
         """What `recovery-point.json` says."""
+        self.synced_end = SyncedEndFile(disk, log.path)
         self._committed: Offset = 0
         self._point_due = 0.0
         self.bad_snapshots: dict[SnapshotId, str] = {}
         """Finished snapshots that the disk has changed, and what is wrong with them."""
         self._download = SnapshotDownload(disk, log.path)
-        self.contacts: tuple[Contact, ...] = ()
-        """What `endpoints.json` said; `contacts_unread`: why it is not used."""
-        self.contacts_unread = ""
+        self.found = Found()
         self._contacts: tuple[Contact, ...] | None = None
         self.stopping = False
         """The quorum has stopped: `close` will sync what is left."""
@@ -233,6 +240,7 @@ class MetadataStore:
 
     def truncate(self, end_offset: Offset) -> None:
         """Cut the log; batches that waited after the cut are forgotten."""
+        self.synced_end.cut(self.log_view.synced_end)
         self.log.truncate_to(end_offset, self.clock.now())
         while self.waiting and self.waiting[-1].batch.end_offset > end_offset:
             self.waiting.pop()
@@ -257,8 +265,22 @@ class MetadataStore:
             self._fail(error)
             return
         self.log.finish_sync(job)
+        log_view = self.log_view
+        if ticket.cut == log_view.cut and not self._writes(
+            lambda: self.synced_end.synced(log_view.after_sync(ticket.end_offset))
+        ):
+            return
         self._receive(Persisted(ticket.end_offset, ticket.cut))
         self.keep_point()
+
+    def _writes(self, write: Callable[[], None]) -> bool:
+        """Write a row of the synced end, on the loop as all appends; whether the node goes on."""
+        try:
+            write()
+        except StorageError as error:
+            self._fail(error)
+            return False
+        return True
 
     def save_election(self, effect: SaveElection) -> None:
         """Replace `quorum-state`, in the thread; then say so.
@@ -276,9 +298,10 @@ class MetadataStore:
                 self._election_written = wanted
 
         def saved(error: BaseException | None) -> None:
+            voted = effect.state.epoch if effect.state.voted is not None else 0
             if error is not None:
                 self._fail(error)
-            else:
+            elif self._writes(lambda: self.synced_end.voted(voted)):
                 self._receive(ElectionSaved(effect.serial))
 
         self._thread.run(save, saved)
@@ -320,6 +343,9 @@ class MetadataStore:
                 return
             try:
                 self._begin_behind(effect.snapshot, job.content)
+                voters = [len(one.voters) for one in job.content.entries if isinstance(one, VotersEntry)]
+                here = SyncedEnd(effect.snapshot.epoch, effect.snapshot.end_offset, *voters[-1:])
+                self.synced_end.synced(max(here, self.log_view.synced_end))
             except StorageError as failure:
                 self._fail(failure)
                 return
@@ -413,6 +439,7 @@ class MetadataStore:
     def close(self) -> None:
         """Write and sync what is left, close the files.  The thread must be idle."""
         self.log.close(self.clock.now())
+        self.synced_end.close()
         point = self._next_point()
         if point is not None:
             write_point(self.disk, self.path, point)

@@ -26,8 +26,8 @@ from barnabas.raft.membership.generation import GENERATION_NOTE, QuorumGeneratio
 from barnabas.raft.membership.recovery import RecoveryPlan, Survivor
 from barnabas.raft.voters import VersionRange, Voter, VoterSet
 from barnabas.server.kraft.election_state import QUORUM_STATE, election_text
+from barnabas.server.kraft.marks import RecoveryPoint, write_point
 from barnabas.server.kraft.recovery import metadata_log_config, open_store
-from barnabas.server.kraft.recovery_point import RecoveryPoint, write_point
 from barnabas.server.kraft.storage import MetadataStore
 
 __all__ = [

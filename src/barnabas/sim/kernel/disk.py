@@ -22,6 +22,8 @@ __all__ = ["Crashed", "MemoryDisk", "MemoryFile", "MemoryLock"]
 
 Loss = Literal["all", "some", "none", "kill"]
 _SECTOR: Final = 512
+QUIET: Final = ("barnabas-synced-end",)
+"""Files that a disk keeps by luck of their own: no step, no room, no draw is spent on them."""
 
 
 class Crashed(BaseException):
@@ -31,9 +33,11 @@ class Crashed(BaseException):
 class _Inode:
     """Content as written, and what of it is durable."""
 
-    __slots__ = ("data", "durable", "generation", "low", "modified_ms", "reading")
+    __slots__ = ("data", "durable", "generation", "low", "luck", "modified_ms", "reading")
 
-    def __init__(self, modified_ms: int) -> None:
+    def __init__(self, modified_ms: int, luck: random.Random | None = None) -> None:
+        self.luck = luck
+        """What it draws from in a crash, if not from what all files draw from."""
         self.data = bytearray()
         self.durable = bytearray()
         self.low = 0
@@ -53,6 +57,7 @@ class _Inode:
     def crash(self, loss: Loss, rng: random.Random) -> None:
         """Keep the durable content; with "some", a prefix of the unsynced rest, a sector of it perhaps junk."""
         self.generation += 1
+        rng = self.luck or rng
         if loss == "some":
             rest = bytes(self.data[self.low :])
             kept = rng.randint(0, len(rest))
@@ -82,9 +87,12 @@ class _Directory:
         self.durable: dict[str, _Inode | _Directory] = {}
         self.changes: list[dict[str, _Inode | _Directory | None]] = []
 
-    def change(self, names: dict[str, _Inode | _Directory | None]) -> None:
+    def change(self, names: dict[str, _Inode | _Directory | None], *, quiet: bool = False) -> None:
         _apply(self.names, names)
-        self.changes.append(names)
+        if quiet:
+            _apply(self.durable, names)
+        else:
+            self.changes.append(names)
 
     def sync(self) -> None:
         self.durable = dict(self.names)
@@ -193,9 +201,12 @@ class MemoryDisk:
         self.locks: set[str] = set()
         self.lying = False
         """Whether syncs say that they are done, and do nothing."""
+        self.quiet = QUIET
+        """Parts of the paths of files with luck of their own: histories from before them stay the same."""
         self.on_step: Callable[[str, str], None] | None = None
         """Called with (operation, path) before each step that changes something."""
         self._root = _Directory()
+        self._seed = seed
         self._rng = random.Random(seed)
         self._crash_at = -1
         self._failing: dict[tuple[str, str], str] = {}
@@ -299,6 +310,8 @@ class MemoryDisk:
 
     def step(self, operation: str, path: str) -> None:
         """One operation begins: the place where faults strike."""
+        if self._is_quiet(path):
+            return
         for (kind, part), reason in self._failing.items():
             if kind == operation and part in path:
                 raise StorageError(f"cannot {operation} {path}: {reason}")
@@ -310,8 +323,11 @@ class MemoryDisk:
         if self.on_step is not None:
             self.on_step(operation, path)
 
+    def _is_quiet(self, path: str) -> bool:
+        return any(part in path for part in self.quiet)
+
     def take_space(self, path: str, size: int) -> None:
-        if self._space is not None:
+        if self._space is not None and not self._is_quiet(path):
             if size > self._space:
                 raise StorageError(f"cannot append to {path}: No space left on device", full=True)
             self._space -= size
@@ -327,8 +343,9 @@ class MemoryDisk:
             if not create:
                 raise MissingFileError("open", path)
             self.step("open", path)
-            node = _Inode(self.wall_ms)
-            directory.change({name: node})
+            quiet = self._is_quiet(path)
+            node = _Inode(self.wall_ms, random.Random(f"{self._seed} {path}") if quiet else None)
+            directory.change({name: node}, quiet=quiet)
         return MemoryFile(self, path, node)
 
     def read(self, path: str) -> bytes:
@@ -342,7 +359,8 @@ class MemoryDisk:
         file.append([content])
         file.sync()
         self.rename(temporary, path)
-        self.sync_directory(path.rpartition("/")[0])
+        if not self._is_quiet(path):
+            self.sync_directory(path.rpartition("/")[0])
 
     def rename(self, source: str, target: str) -> None:
         directory, name = self._parent(source)
@@ -353,13 +371,13 @@ class MemoryDisk:
         if other is not directory:
             raise StorageError(f"cannot rename {source}: it would change directories")
         self.step("rename", source)
-        directory.change({name: None, new_name: node})
+        directory.change({name: None, new_name: node}, quiet=self._is_quiet(source))
 
     def remove(self, path: str) -> None:
         self._inode(path)
         directory, name = self._parent(path)
         self.step("remove", path)
-        directory.change({name: None})
+        directory.change({name: None}, quiet=self._is_quiet(path))
 
     def remove_tree(self, path: str) -> None:
         directory, name = self._parent(path)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 __all__ = ["NOT_RUN", "CodeRuns", "Ledger", "code_hash"]
 
 _ROOMS = ("raft", "log", "sim/kernel", "sim/quorum")
-_DRIVER = ("election_state", "records", "recovery_point", "snapshots", "storage", "transfer")
+_DRIVER = ("election_state", "marks", "records", "snapshots", "storage", "transfer")
 NOT_RUN = frozenset(
     {"log/cleaning/aborted", "log/cleaning/compaction", "log/cleaning/dirty_range"}
     | {f"log/storage/{name}" for name in ("checkpoints", "disk", "log_directories", "removal")}

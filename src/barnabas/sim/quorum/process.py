@@ -192,7 +192,7 @@ class Process:
         now = owner.clock.now()
         self.config = config
         self.node = RaftNode(
-            owner.key, owner.endpoints, config, store.log_view, store.saved, rng, now, store.contacts
+            owner.key, owner.endpoints, config, store.log_view, store.saved, rng, now, store.found.contacts
         )
         self.driver = Driver(self.node, store, self)
         self.voters_told = store.log_view.voters

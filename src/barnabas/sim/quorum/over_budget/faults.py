@@ -7,8 +7,8 @@ from typing import ClassVar
 from barnabas.model import Offset
 from barnabas.raft.membership.recovery import RecoveryPlan, plan_recovery
 from barnabas.raft.voters import VoterSet
+from barnabas.server.kraft.marks import read_point
 from barnabas.server.kraft.recovery import metadata_log_config, open_store
-from barnabas.server.kraft.recovery_point import read_point
 from barnabas.server.kraft.storage import MetadataStore
 from barnabas.server.node.lost_majority import Found, execute, survivor_of
 from barnabas.sim.kernel.disk import MemoryDisk
