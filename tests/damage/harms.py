@@ -32,6 +32,7 @@ KINDS: dict[str, str] = {
     "quorum state": r"__cluster_metadata-0/quorum-state",
     "metadata epochs": r"__cluster_metadata-0/leader-epoch-checkpoint",
     "metadata point": r"__cluster_metadata-0/recovery-point[^/]*",
+    "metadata synced end": r"__cluster_metadata-0/barnabas-synced-end",
     "metadata identity": r"__cluster_metadata-0/partition\.metadata",
 }
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from barnabas.errors import StorageError
-from barnabas.model import Now
-from barnabas.raft.messages import Message
-from barnabas.raft.voters import VoterSet
+from barnabas.model import ZERO_UUID, Endpoint, Now, ReplicaKey
+from barnabas.raft.voters import Voter, VoterSet
 from barnabas.server.kraft.recovery import metadata_log_config, open_store
 from barnabas.server.kraft.storage import MetadataStore
 from barnabas.sim.kernel.disk import MemoryDisk
@@ -38,20 +37,25 @@ def opened(
     disk: MemoryDisk,
     clock: Clock,
     segment_bytes: int = 1 << 20,
-    receive: Callable[[Message], None] = lambda message: None,
+    *,
+    voters: int = 0,
+    can_vote: bool | None = None,
 ) -> MetadataStore:
-    """The store as a node opens it; an error of the disk is raised."""
+    """The store as a node opens it, in a quorum of so many fixed voters; an error of the disk is raised."""
     store = open_store(
         disk,
         clock,
         "data",
         metadata_log_config(segment_bytes, 1 << 40),
         cluster_id="c",
-        static_voters=VoterSet.EMPTY,
+        static_voters=VoterSet.of(
+            Voter(ReplicaKey(id_, ZERO_UUID), (Endpoint("C", "c", id_),)) for id_ in range(1, voters + 1)
+        ),
+        can_vote=can_vote,
     )
 
     def fail(error: BaseException) -> None:
         raise error
 
-    store.attach(Thread(), receive, fail)
+    store.attach(Thread(), lambda message: None, fail)
     return store

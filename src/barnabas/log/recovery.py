@@ -31,7 +31,7 @@ from barnabas.model import NO_EPOCH, NO_OFFSET, Epoch, Now, Offset
 from barnabas.ports import Disk
 from barnabas.wire.records import HEADER_SIZE
 
-__all__ = ["EPOCHS", "START_ANEW", "load"]
+__all__ = ["EPOCHS", "START_ANEW", "MissingEndError", "load"]
 
 START_ANEW = (
     "keep a copy of the directory, empty it, `barnabas storage format -c FILE -t CLUSTER_ID -N`, start this node, "
@@ -44,6 +44,10 @@ _STEP_BYTES = 1 << 20
 _OFFSETS_IN_A_SEGMENT = 1 << 31
 """Its tables count from its base in 32 bits; no CRC covers a batch's base offset."""
 _TABLES = (".index", ".timeindex", ".txnindex")
+
+
+class MissingEndError(StorageError):
+    """A log ends before what was durable, and nothing that it holds is bad."""
 
 
 def load(
@@ -144,10 +148,12 @@ def _needs_sync(log: LogState, synced: Offset) -> bool:
     return log.log_end_offset > synced or log.recovery.cut_at >= 0 or bool(unsynced.files)
 
 
-def _demand(log: LogState, end: Offset, required: Offset, reason: str) -> None:
+def _demand(
+    log: LogState, end: Offset, required: Offset, reason: str, kind: type[StorageError] = MissingEndError
+) -> None:
     """Refuse a log that lost what was durable and must not be lost; its files stay as they are."""
     if end < required:
-        raise StorageError(
+        raise kind(
             f"{log.path} is damaged: everything below offset {required} was durable, what can be read ends at "
             f"{end} ({reason})",
             directory=log.path,
@@ -352,7 +358,7 @@ def _reread(
             )
             batches += count
         if reason:
-            _demand(log, end, required, reason)
+            _demand(log, end, required, reason, StorageError)
             cut_at = end
             last = log.segments[keep - 1]
             lost = max(end, log_start) < synced

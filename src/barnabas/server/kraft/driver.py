@@ -6,8 +6,7 @@ Whatever happens, the same loop runs (`steps`): collect, step, persist, send, ap
   (`proposals`);
 * committed batches go through `controller.replay` into the image that the rest of the node reads, then to
   everybody who asked to hear of changes (`committed`), and only then do the answers leave;
-* other controllers are asked through `peers`, and ask us through `steps.handle`; both ways `codec` says what a
-  message means;
+* other controllers are asked through `peers`, and ask us through `steps.handle`; `codec` says what is meant;
 * syncs run in one thread of their own, the loop never waits for a disk.
 
 A voter, a controller that is none yet, and a broker (which follows for good) run the same code.  A failed
@@ -166,6 +165,7 @@ class Quorum:
             cluster_id=settings.cluster_id,
             static_voters=settings.static_voters,
             clean=clean,
+            can_vote=settings.raft.can_vote,
         )
         try:
             store = await thread.call(recover)

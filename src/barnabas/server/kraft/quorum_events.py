@@ -75,6 +75,11 @@ WITHOUT_ROLE = events.register(
     logging.WARNING,
     "a voter runs without the controller role: it counts as a dead one, and the majority keeps its size",
 )
+SET_ASIDE = events.register(
+    "quorum.set-aside",
+    logging.ERROR,
+    "the disk damaged metadata: they were set aside, and the leader gives them again",
+)
 LACKS = events.register(
     "quorum.entries-lost",
     logging.ERROR,
@@ -136,6 +141,8 @@ def tell_opened(store: MetadataStore, static: VoterSet) -> None:
     found, log = store.log.recovery, store.log
     if why := store.found.contacts_unread:
         events.emit(BOOK_UNREAD, directory=store.path, why=why)
+    for one in store.found.set_aside:
+        events.emit(SET_ASIDE, directory=store.path, what=one.what, why=one.why)
     if found.bytes_cut:
         events.emit(CUT, bytes=found.bytes_cut, at=found.cut_at, reason=found.reason)
     voters = names_of(store.log_view.voters)

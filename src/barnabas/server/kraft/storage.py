@@ -50,6 +50,7 @@ __all__ = [
     "MetadataStore",
     "QuorumStatistics",
     "QuorumThread",
+    "SetAside",
     "StoreStatistics",
     "Waiting",
     "image_of",
@@ -108,11 +109,19 @@ class Waiting(NamedTuple):
     size: int
 
 
+class SetAside(NamedTuple):
+    """Something that the disk has damaged, kept for inspection; the node is open without it."""
+
+    what: str
+    why: str
+
+
 class Found(NamedTuple):
-    """What a start found beside the log: what `endpoints.json` said, or why it is not used."""
+    """What a start found beside the log: what `endpoints.json` said, or why it is not used; what is damaged."""
 
     contacts: tuple[Contact, ...] = ()
     contacts_unread: str = ""
+    set_aside: tuple[SetAside, ...] = ()
 
 
 class StoreStatistics(NamedTuple):

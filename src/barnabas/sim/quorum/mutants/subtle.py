@@ -83,7 +83,14 @@ SUBTLE: tuple[Mutant, ...] = (
         "return log.log_end_offset > synced or log.recovery.cut_at >= 0 or bool(unsynced.files)",
         "return log.recovery.cut_at >= 0",
         1,
-        (Change("server.kraft.recovery", "open_store", "    log.sync()\n    log_view", "    log_view"),),
+        (
+            Change(
+                "server.kraft.recovery",
+                "_Opening._read_open",
+                "    log.sync()\n    log_view",
+                "    log_view",
+            ),
+        ),
     ),
     Mutant(
         "recovery point not committed",

@@ -1,0 +1,250 @@
+"""Damaged metadata are set aside where other nodes have them, and fetched again; the only voter refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.server.metadata_store import PATH, Clock, opened
+
+from barnabas.controller.feature_levels import bootstrap_levels
+from barnabas.controller.image import MetadataImage
+from barnabas.errors import StorageError
+from barnabas.raft.effects import SaveElection
+from barnabas.raft.entries import Batch, ElectionState, LeaderChange
+from barnabas.raft.messages import SyncTicket
+from barnabas.raft.voters import VoterSet
+from barnabas.server.kraft.election_state import QUORUM_STATE
+from barnabas.server.kraft.marks import RECOVERY_POINT, SYNCED_END, read_synced_end
+from barnabas.server.kraft.snapshots import SnapshotJob
+from barnabas.server.kraft.storage import MetadataStore
+from barnabas.sim.kernel.disk import MemoryDisk
+
+SEGMENT = 1 << 10
+Damage = Callable[[MemoryDisk], None]
+
+
+def start(disk: MemoryDisk, *, voters: int = 3, can_vote: bool | None = True) -> MetadataStore:
+    return opened(disk, Clock(), SEGMENT, voters=voters, can_vote=can_vote)
+
+
+def write(store: MetadataStore, batches: int, epoch: int = 1) -> None:
+    for _ in range(batches):
+        batch = Batch(store.log_view.end_offset, epoch, (LeaderChange(1),))
+        store.log_view.append(batch)
+        store.append(batch)
+    ticket = SyncTicket(store.log_view.end_offset, store.log_view.cut)
+    store.start_sync(ticket)
+    store.log_view.persisted_to(*ticket)
+    store.committed(store.log_view.end_offset)
+    store.keep_point()
+
+
+def disk_with(batches: int = 60, *, voters: int = 3) -> MemoryDisk:
+    """A directory as a killed node leaves it: several segments, the last record committed, a vote of epoch 1."""
+    disk = MemoryDisk()
+    disk.put("data/meta.properties", b"")
+    store = start(disk, voters=voters)
+    store.save_election(SaveElection(1, ElectionState(1, 2), 1))
+    write(store, batches)
+    disk.crash("kill")
+    return disk
+
+
+def segments(disk: MemoryDisk) -> list[str]:
+    return [f"{PATH}/{name}" for name in disk.list(PATH) if name.endswith(".log")]
+
+
+def kept(disk: MemoryDisk) -> list[str]:
+    return [name for name in disk.list(PATH) if name.endswith((".damaged", ".corrupt"))]
+
+
+def refetched(store: MetadataStore, end: int) -> None:
+    """Give the log what a leader of the next epoch has."""
+    while store.log_view.end_offset < end:
+        write(store, 1)
+    write(store, 1, epoch=2)
+
+
+def flip(name: Callable[[MemoryDisk], str], share: float) -> Damage:
+    def damage(disk: MemoryDisk) -> None:
+        disk.corrupt(name(disk), int(disk.size(name(disk)) * share))
+
+    return damage
+
+
+def cut(disk: MemoryDisk) -> None:
+    disk.open(segments(disk)[-1]).truncate(20)
+
+
+LOG_DAMAGE: dict[str, Damage] = {
+    "a bit in the first segment": flip(lambda disk: segments(disk)[0], 0.5),
+    "a bit in a middle segment": flip(lambda disk: segments(disk)[2], 0.3),
+    "a bit in the last segment": flip(lambda disk: segments(disk)[-1], 0.1),
+    "the end is gone": cut,
+    "the last segment is gone": lambda disk: disk.remove(segments(disk)[-1]),
+    "a middle segment is gone": lambda disk: disk.remove(segments(disk)[2]),
+    "the first segment is gone": lambda disk: disk.remove(segments(disk)[0]),
+    "all segments are gone": lambda disk: [disk.remove(name) for name in segments(disk)] and None,
+    "a middle segment is zeroed": lambda disk: disk.replace(segments(disk)[2], bytes(900)),
+}
+
+
+@pytest.mark.parametrize("what", LOG_DAMAGE)
+def test_a_damaged_log_is_open_up_to_the_damage_and_lacks_the_rest(what: str) -> None:
+    disk = disk_with()
+    LOG_DAMAGE[what](disk)
+    disk.crash("none")
+    again = start(disk)
+    log_view = again.log_view
+    assert log_view.lacks and log_view.vote_end == (1, 60) and log_view.end_offset < 60
+    assert log_view.known_committed <= log_view.end_offset, (
+        "a leader may have what is left cut, if it is another log"
+    )
+    bad = what not in ("the last segment is gone", "all segments are gone")
+    assert [one.what for one in again.found.set_aside] == ["log"] * bad
+    if "gone" not in what:
+        assert kept(disk), "what was cut is there for inspection"
+    disk.crash("all")
+    again = start(disk)
+    assert again.log_view.lacks, "a restart in between forgets nothing"
+    assert again.found.set_aside == (), "and tells nothing twice"
+    refetched(again, 60)
+    disk.crash("kill")
+    assert not start(disk).log_view.lacks
+
+
+@pytest.mark.parametrize("what", set(LOG_DAMAGE))
+def test_the_only_voter_and_whoever_only_looks_refuse_and_change_nothing(what: str) -> None:
+    for voters, can_vote in ((1, True), (3, None)):
+        disk = disk_with(voters=voters)
+        LOG_DAMAGE[what](disk)
+        disk.crash("kill")
+        before = {name: disk.read(f"{PATH}/{name}") for name in disk.list(PATH) if name.endswith(".log")}
+        for _ in range(2):
+            with pytest.raises(StorageError) as refused:
+                start(disk, voters=voters, can_vote=can_vote)
+            assert refused.value.fatal and "barnabas quorum replace" in (refused.value.next_step or "")
+            disk.crash("kill")
+        assert before == {
+            name: disk.read(f"{PATH}/{name}") for name in disk.list(PATH) if name.endswith(".log")
+        }
+
+
+def test_a_broker_fetches_again_whoever_votes() -> None:
+    disk = disk_with(voters=1)
+    LOG_DAMAGE["a bit in the first segment"](disk)
+    assert start(disk, voters=1, can_vote=False).log_view.lacks
+
+
+def test_another_log_than_the_one_that_was_committed_begins_anew() -> None:
+    disk = disk_with(20)
+    older = {name: disk.read(name) for name in segments(disk)}
+    store = start(disk)
+    store.clock.mono += 60  # type: ignore[attr-defined]
+    write(store, 10, epoch=3)
+    disk.crash("kill")
+    for name in segments(disk):
+        disk.remove(name)
+    for name, content in older.items():
+        disk.replace(name, content)
+    again = start(disk)
+    assert again.log_view.lacks and again.log_view.vote_end == (3, 30)
+    assert again.log_view.abstains_to == 3, "quorum-state does not know that epoch"
+
+
+# ------------------------------------------------------------------ snapshots
+
+
+def with_snapshots(ends: tuple[int, ...], *, log_start: int = 0) -> MemoryDisk:
+    disk = disk_with()
+    store = start(disk)
+    for end in ends:
+        image = MetadataImage("c")
+        image.offset, image.epoch = end - 1, 1
+        image.features.update(bootstrap_levels())
+        SnapshotJob(disk, Clock(), PATH, image, VoterSet.EMPTY, 0).run()
+    if log_start:
+        store.committed(60)
+        store.log.increment_log_start(log_start)
+        store.log.retain(Clock().now())
+    disk.crash("none")
+    return disk
+
+
+def snapshot_files(disk: MemoryDisk) -> list[str]:
+    return [f"{PATH}/{name}" for name in disk.list(PATH) if name.endswith(".checkpoint")]
+
+
+def test_a_damaged_snapshot_is_set_aside_where_an_older_one_and_the_log_say_the_same() -> None:
+    disk = with_snapshots((20, 40), log_start=20)
+    disk.corrupt(snapshot_files(disk)[-1], 100)
+    again = start(disk)
+    assert [str(s) for s, _ in again.log_view.snapshots] == ["20-1"]
+    assert again.log_view.end_offset == 60 and not again.log_view.lacks
+    assert [one.what for one in again.found.set_aside] == ["00000000000000000040-0000000001.checkpoint"]
+    assert kept(disk) == ["00000000000000000040-0000000001.checkpoint.corrupt"]
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_without_the_snapshot_before_it_the_log_begins_anew(gone: bool) -> None:
+    disk = with_snapshots((40,), log_start=40)
+    if gone:
+        disk.remove(snapshot_files(disk)[-1])
+    else:
+        disk.corrupt(snapshot_files(disk)[-1], 100)
+    again = start(disk)
+    assert (again.log_view.log_start, again.log_view.end_offset) == (0, 0)
+    assert again.log_view.lacks and again.log_view.vote_end == (1, 60)
+    assert [one.what for one in again.found.set_aside][-1] == "log"
+    assert any(name.endswith(".log.damaged") for name in kept(disk))
+    disk.crash("kill")
+    assert start(disk).log_view.lacks
+
+
+# ------------------------------------------------------------------ small files
+
+
+@pytest.mark.parametrize("name", [QUORUM_STATE, RECOVERY_POINT, SYNCED_END])
+@pytest.mark.parametrize("content", [b"", b"\x00" * 64, b'{"version":0,"offset":9,"epoch":1,"checksum":1}'])
+def test_a_senseless_small_file_is_set_aside_and_the_others_know_enough(name: str, content: bytes) -> None:
+    disk = disk_with()
+    disk.replace(f"{PATH}/{name}", content)
+    if name == SYNCED_END:  # the next start of a directory whose other marks are right
+        again = start(disk)
+        assert not again.log_view.lacks and again.log_view.end_offset == 60
+    else:
+        again = start(disk)
+        assert again.log_view.abstains_to == (1 if name == QUORUM_STATE else 0)
+    assert [one.what for one in again.found.set_aside] == [name]
+    assert disk.read(f"{PATH}/{name}.corrupt") == content
+    assert read_synced_end(disk, PATH) is not None
+
+
+def test_a_lost_recovery_point_is_not_missed_where_there_is_a_row() -> None:
+    disk = disk_with()
+    disk.remove(f"{PATH}/{RECOVERY_POINT}")
+    LOG_DAMAGE["a bit in the last segment"](disk)
+    assert start(disk).log_view.vote_end == (1, 60)
+
+
+def test_a_row_older_than_the_recovery_point_counts_as_much_as_that() -> None:
+    disk = MemoryDisk()
+    disk.put("data/meta.properties", b"")
+    store = start(disk)
+    write(store, 10)
+    old = disk.read(f"{PATH}/{SYNCED_END}")
+    store.clock.mono += 60  # type: ignore[attr-defined]
+    write(store, 50)
+    disk.crash("kill")
+    disk.replace(f"{PATH}/{SYNCED_END}", old)
+    cut(disk)
+    assert start(disk).log_view.vote_end == (1, 60)
+
+
+def test_a_disk_that_cannot_be_read_is_no_damage() -> None:
+    disk = disk_with()
+    disk.fail("read", QUORUM_STATE)
+    with pytest.raises(StorageError, match="Input/output error"):
+        start(disk)
+    assert not kept(disk)
