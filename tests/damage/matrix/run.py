@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.damage.matrix.harm import Done, damage, log_of, pick
 from tests.damage.matrix.nodes import Nodes
-from tests.damage.matrix.plan import ALL_KILLED, OLDER, RUNNING, SMALL, STOPPED, Row, row_of
+from tests.damage.matrix.plan import ALL_KILLED, OLDER, PLACES, RUNNING, SMALL, STOPPED, Row, row_of
 from tests.damage.matrix.traffic import Traffic
 from tests.damage.matrix.verdict import judge
 
@@ -29,6 +29,10 @@ WAITED_S = 90.0
 """A busy machine may need more than the 30 s that are promised; the figure says what it took."""
 GRACE_S = 1.0
 """From the first who meets damage until nobody serves it."""
+
+
+_OF_ELECTIONS = ("quorum-state", "epoch checkpoint")
+"""Files that change with an election only."""
 
 
 class _HarnessError(Exception):
@@ -84,6 +88,8 @@ class _Run:
                 lambda: traffic.flows() and nodes.whole(), READY_S, "traffic of all kinds, all in sync"
             )
             self._copy()
+            if self._row.harm == OLDER and self._row.file in _OF_ELECTIONS:
+                self._elect()
             time.sleep(OLDER_S)
             victim = facts["victim"] = self._victim()
             self._need(lambda: self._there(victim), FOUND_S, f"a file to damage ({self._row.file})")
@@ -110,6 +116,15 @@ class _Run:
         for number in range(1, self._nodes.count + 1):
             with contextlib.suppress(shutil.Error):  # files that went meanwhile
                 shutil.copytree(self._nodes.data(number), self._older / str(number))
+
+    def _elect(self) -> None:
+        """Stop and start who leads, so that epochs go on."""
+        nodes = self._nodes
+        for number in {nodes.placed(place, "events", 0) for place in PLACES[::2]}:
+            nodes.end([number], signal.SIGTERM)
+            if nodes.start([number]):
+                raise _HarnessError(f"node {number} does not start again")
+        self._need(nodes.whole, READY_S, "all in sync after elections")
 
     def _victim(self) -> int:
         topic, _, partition = self._log.rpartition("-")

@@ -15,7 +15,7 @@ from barnabas.client.admin.admin import Admin
 from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Delivered, Producer
 from barnabas.client.transactional import TransactionalProducer
-from barnabas.errors import BarnabasError
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import TopicPartition
 
 __all__ = ["Losses", "Traffic"]
@@ -50,8 +50,12 @@ class Traffic:
     def __init__(self, bootstrap: str, copies: int) -> None:
         self._bootstrap, self._copies = bootstrap, copies
         with Admin(bootstrap, timeout=30) as admin:
-            admin.create_topic(TOPIC, partitions=PARTITIONS, replication=copies)
-            admin.create_topic(PAID, partitions=1, replication=copies)
+            for topic, partitions in ((TOPIC, PARTITIONS), (PAID, 1)):
+                try:
+                    admin.create_topic(topic, partitions=partitions, replication=copies)
+                except KafkaError as error:  # its answer was lost, and it was asked again
+                    if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                        raise
         self.acknowledged: dict[bytes, tuple[str, int, int]] = {}
         """By value: topic, partition, offset."""
         self.paid: list[bytes] = []
