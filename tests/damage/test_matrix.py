@@ -26,7 +26,7 @@ FINE: dict[str, Any] = {
     **row_of(1)._asdict(), "seed": 1, "nodes": 3, "victim": 1, "path": "events-0/0.log", "size": 9,
     "acknowledged": 50, "lost": 0, "losses": {}, "twice": 0, "served_before": 2, "served_after": 0,
     "healed_s": 3.0, "told": {"log.damaged by 1": 1}, "gone_by_itself": False, "refused": "", "gone": [],
-    "rotten": [], "failed": "", "verdict": "well",
+    "rotten": [], "failed": "", "load": 1.0, "verdict": "well",
 }  # fmt: skip
 
 
@@ -109,10 +109,11 @@ def test_the_reader_that_trusts_nothing_sees_a_bad_crc_and_a_good_crc_over_a_bad
 
 def test_replicas_that_differ_where_both_have_records_are_found(tmp_path: Path) -> None:
     logs = {}
-    for number, value in ((1, b"a"), (2, b"a"), (3, b"b")):
+    for number, value in ((1, b"a"), (2, b"a"), (3, b"b"), (4, b"")):
         folder = tmp_path / str(number)
         folder.mkdir()
-        (folder / f"{0:020}.log").write_bytes(bytes(write_batch([Record(0, 1, None, value, ())])))
+        whole = bytes(write_batch([Record(0, 1, None, value, ())]))
+        (folder / f"{0:020}.log").write_bytes(whole if value else bytes(len(whole)))
         logs[number] = _segments(folder)
     assert _differences({1: logs[1], 2: logs[2]}) == []
     assert [words.partition(" differ")[0] for words in _differences(logs)] == [
@@ -134,6 +135,7 @@ def test_replicas_that_differ_where_both_have_records_are_found(tmp_path: Path) 
         ({"twice": 1}, "twice"),
         ({"healed_s": 30.1}, "late"),
         ({"healed_s": None}, "late"),
+        ({"healed_s": None, "load": 5.0}, "busy"),
         ({"rotten": ["node 1: events-0"]}, "rotten"),
         ({"gone": [2]}, "ended"),
         ({"refused": "node 1: error: ... next: ..."}, "ended"),

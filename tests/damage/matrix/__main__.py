@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.damage.matrix.plan import row_of
 from tests.damage.matrix.run import run
 from tests.damage.matrix.tally import good, kept, lines
-from tests.damage.matrix.verdict import BAD
+from tests.damage.matrix.verdict import AGAIN, BAD
 
 
 def main() -> int:
@@ -33,13 +33,18 @@ def main() -> int:
     options = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    known = set() if options.again else {(one["nodes"], one["seed"]) for one in kept(options.files)}
+    known = set() if options.again else _known(options.files)
     for seed in range(options.seed, options.seed + options.runs):
         if (options.nodes, seed) not in known:
             _take(seed, options.nodes, options.files[0], keep=options.keep)
     runs = kept(options.files)
     print("\n".join(lines(runs)))
     return 0 if good(runs) else 1
+
+
+def _known(files: list[Path]) -> set[tuple[int, int]]:
+    """Return the runs that need not be taken again."""
+    return {(one["nodes"], one["seed"]) for one in kept(files) if one["verdict"] not in AGAIN}
 
 
 def _take(seed: int, nodes: int, file: Path, *, keep: bool) -> None:

@@ -22,7 +22,8 @@ EVENTS, GROUPS, TRANSACTIONS, METADATA = (
     "__transaction_state-0",
     f"{METADATA_TOPIC}-0",
 )
-BLOCK, SECTOR = 4096, 512
+BLOCKS = (4096, 512, 64)
+"""Sizes of a block: the largest of which a file has two."""
 _NAMES: dict[str, tuple[str, str]] = {
     "active segment": (EVENTS, r"\d+\.log"),
     "sealed segment": (EVENTS, r"\d+\.log"),
@@ -103,7 +104,7 @@ def _older(path: Path, before: Path) -> bytes | None:
 
 
 def _block(content: bytes) -> int:
-    return BLOCK if len(content) >= 2 * BLOCK else SECTOR
+    return next((size for size in BLOCKS if len(content) >= 2 * size), BLOCKS[-1])
 
 
 def _zero(content: bytes, chance: random.Random) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import shutil
 import signal
@@ -47,12 +48,13 @@ def run(seed: int, nodes: int, folder: Path) -> dict[str, Any]:
         "lost": 0, "losses": {}, "twice": 0, "served_before": 0, "served_after": 0, "healed_s": None, "told": {},
         "gone_by_itself": False, "refused": "", "gone": [], "rotten": [], "failed": "",
     }  # fmt: skip
-    begun = time.monotonic()
+    begun, load = time.monotonic(), os.getloadavg()[0]
     try:
         with Nodes(folder, nodes) as cluster:
             _Run(seed, row, cluster, folder / "older", facts).live()
     except (_HarnessError, BarnabasError, OSError) as error:
         facts["failed"] = f"{type(error).__name__}: {error}"[:2000]
+    facts["load"] = round(max(load, *os.getloadavg()[:2]) / (os.cpu_count() or 1), 1)
     facts["seconds"] = round(time.monotonic() - begun, 1)
     facts["verdict"] = judge(facts)
     return facts

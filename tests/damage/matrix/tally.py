@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.damage.matrix.plan import FILES, HARMS, PLACES, WAYS
-from tests.damage.matrix.verdict import BAD, GOOD, HEALED_S
+from tests.damage.matrix.verdict import AGAIN, BAD, GOOD, HEALED_S
 
 __all__ = ["good", "kept", "lines"]
 
@@ -37,7 +37,7 @@ def lines(runs: list[dict[str, Any]]) -> Iterator[str]:
     for nodes in sorted({run["nodes"] for run in runs}):
         own = [run for run in runs if run["nodes"] == nodes]
         yield f"{nodes} node{'s' if nodes > 1 else ''}: {len(own)} runs"
-        counted = [run for run in own if run["verdict"] != "harness"]
+        counted = [run for run in own if run["verdict"] not in AGAIN]
         yield from _coverage(counted)
         yield from _sums(counted)
         verdicts = Counter(run["verdict"] for run in own)
