@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.broker.replicas.partition import Partition
 from barnabas.controller.image import MetadataImage, PartitionState
 from barnabas.controller.snapshot import image_records
+from barnabas.errors import BarnabasError
 from barnabas.log.log import Log
 from barnabas.model import NO_NODE, Epoch, NodeId, Offset, TopicId
 from barnabas.sim.cluster.clients.groups.ownership import check_classic, check_coordinator
@@ -84,11 +85,11 @@ class Invariants:
             broker = node.broker
             if broker is not None:
                 for partition in broker.partitions():
-                    if partition.is_leader and _open(partition):
+                    if partition.is_leader and _open(partition) and not node.rotten:
                         self._leader(node, partition)
         for node in self.world.nodes.values():
             broker = node.broker
-            if broker is not None and not node.damaged:
+            if broker is not None and not node.damaged and not node.rotten:
                 for partition in broker.partitions():
                     self._in_sync(node, partition)
             if (groups := node.groups) is not None:
@@ -148,19 +149,20 @@ class Invariants:
             )
 
     def _same(self, node: SimNode, log: Log, known: Committed, end: Offset) -> None:
-        start = log.log_start_offset
-        mine = list(stored(log, start, end))
-        theirs = [batch for batch in known.batches if batch.end > start and batch.end <= end]
-        if mine != theirs:
-            number = next(
-                (i for i, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b),
-                min(len(mine), len(theirs)),
-            )
-            self.world.alarm(
-                "P3",
-                f"{known.name}: node {node.id} holds {mine[number : number + 1]} below {end}, where "
-                f"{theirs[number : number + 1]} is committed",
-            )
+        if (odd := _difference(log, known, end)) is not None:
+            self.world.alarm("P3", f"{known.name}: node {node.id} {odd}")
+
+    def committed_end(self, partition: Partition) -> Offset:
+        """Return up to where the partition is committed, as far as any leader ever said so."""
+        return self._committed(partition).end
+
+    def differs(self, partition: Partition) -> str | None:
+        """Return how a replica differs from what is committed; None where it does not, or cannot be read."""
+        known = self._committed(partition)
+        try:
+            return _difference(partition.log, known, min(known.end, partition.log.log_end_offset))
+        except BarnabasError as error:
+            return str(error)
 
     # P2: who is in sync, or may be elected, has what is committed on its disk.
 
@@ -238,7 +240,7 @@ class Invariants:
             self.durable[node.id] = {
                 log.path: (log.durable_end_offset, log.latest_epoch) for log in home.logs.all_logs()
             }
-        if node.damaged:
+        if node.damaged or node.rotten:
             self.durable.pop(node.id, None)
 
     def emptied(self, node: SimNode) -> None:
@@ -249,7 +251,7 @@ class Invariants:
         """A node has just recovered its logs, and done nothing else yet."""
         home = None if node.process is None else node.process.storage
         before = self.durable.pop(node.id, None)
-        if before is None or home is None:
+        if before is None or home is None or node.rotten:
             return
         for log in home.logs.all_logs():
             end, epoch = before.get(log.path, (0, -1))
@@ -301,6 +303,19 @@ class Invariants:
                         f"{partition.topic}-{partition.index}: nodes {first} and {node.id} remember other "
                         f"batches of producers: {odd}",
                     )
+
+
+def _difference(log: Log, known: Committed, end: Offset) -> str | None:
+    """Return where a log below `end` is not what is committed, in words."""
+    start = log.log_start_offset
+    mine = list(stored(log, start, end))
+    theirs = [batch for batch in known.batches if batch.end > start and batch.end <= end]
+    if mine == theirs:
+        return None
+    number = next(
+        (i for i, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), min(len(mine), len(theirs))
+    )
+    return f"holds {mine[number : number + 1]} below {end}, where {theirs[number : number + 1]} is committed"
 
 
 def _open(partition: Partition) -> bool:

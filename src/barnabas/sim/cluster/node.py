@@ -74,6 +74,8 @@ class SimNode:
         self.stopping = False
         self.damaged = False
         """A fault touched its disk since it started: it may stop because of it."""
+        self.rotten = False
+        """Its disk lied, and not everything on it is whole again (`lying.rot`)."""
         self.restart_at = inf
 
     def __repr__(self) -> str:

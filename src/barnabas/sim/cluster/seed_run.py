@@ -177,7 +177,11 @@ class SeedRun:
         world = self.world
         refuses = node.apart and "has a quorum already" in why
         if not (
-            node.damaged or refuses or why.startswith("stopped") or "did not register this broker" in why
+            node.damaged
+            or node.rotten
+            or refuses
+            or why.startswith("stopped")
+            or "did not register this broker" in why
         ):
             world.alarm("S1", f"node {node.id} ended without a reason: {why}")
         if not node.stopping or why.startswith("failed"):
@@ -275,6 +279,7 @@ def run_seed(
     clients: Callable[[World], Clients] | None = None,
     setup: Setup | None = None,
     workload: str = "",
+    run: type[SeedRun] = SeedRun,
 ) -> ClusterReport:
     """Run one seed.  `clients` and `setup` take the place of those that the seed draws; `workload` names them."""
     report = ClusterReport(seed, workload=workload)
@@ -287,7 +292,7 @@ def run_seed(
     logger.propagate, logger.handlers = False, []
     logger.setLevel(logging.INFO if story else logging.CRITICAL + 1)
     try:
-        one = SeedRun(seed, story=story, clients=clients, setup=setup)
+        one = run(seed, story=story, clients=clients, setup=setup)
         logger.handlers = [_Said(one.world)]
         report.setup = str(one.world.setup)
         one.run()

@@ -88,6 +88,8 @@ class World:
         self.emptied: dict[NodeId, int] = {}
         """Brokers that lost their disk and do not hold everything again yet."""
         self.on_emptied: Callable[[SimNode], None] = lambda node: None
+        self.excuses: Callable[[NodeId], bool] | None = None
+        """Says whether a node may serve a damaged batch; None: none ever may."""
         self.clients: dict[str, ClientHost] = {}
         self._hash = hashlib.sha256()
         self.nodes: dict[NodeId, SimNode] = {i: SimNode(self, i) for i in self.setup.nodes}

@@ -40,6 +40,18 @@ class Reading:
         return f"{self.where.topic}-{self.where.partition}"
 
 
+def _damaged(records: bytes) -> bool:
+    """Return whether a batch of an answer cannot be read."""
+    try:
+        for at, header in batches(records):
+            if not check_crc(records, at, header):
+                return True
+            read_records(records, at, header, _LARGEST)
+    except CorruptRecordError:
+        return True
+    return False
+
+
 class Reader:
     """What consumers have in common: fetch, take apart, write down."""
 
@@ -98,6 +110,10 @@ class Reader:
                 f"{leader.node} of epoch {leader.epoch} says that epoch {data.diverging_epoch.epoch} ended "
                 f"at {data.diverging_epoch.end_offset}",
             )
+        excuses = contact.machine.world.excuses
+        if excuses is not None and _damaged(data.records or b"") and excuses(leader.node):
+            await self._trouble()  # as a client does that checks: it asks again, perhaps another leader
+            return None
         return self._take(reading, data, begun)
 
     def _take(self, reading: Reading, data: Any, begun: float) -> int:

@@ -32,6 +32,7 @@ WORKLOADS: dict[str, Workload] = {
     "transactions": Workload(
         "clients with transactions", "clients.transactions.workload", "run_transactional_seed"
     ),
+    "lies": Workload("disks that lie", "lying.lying_run", "run_lying_seed"),
     "groups": Workload("members of consumer groups", "clients.groups.workload", "run_group_seed"),
 }
 
