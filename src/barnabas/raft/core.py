@@ -470,7 +470,7 @@ class Core:
         self.report_changes(voters, version)
 
     def report_changes(self, voters: VoterSet, version: int, lacked: bool = False) -> None:
-        """Report the voters and the kraft.version in force in force anew, and a log whole again."""
+        """Report voters and kraft.version where they are no longer these, and a log that is whole again."""
         if lacked and not self.lacks:
             self.emit("raft.log.whole-again", end_offset=self.log_view.end_offset, leader=self.leader_id)
         if self.voters is not voters and self.voters != voters:
