@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.compat.kafka_node import KafkaNode
 from tests.server.quorum_processes import Member, eventually, free_ports
+from tools.peer import RELEASE
 
 from barnabas.client.admin.admin import Admin
 
@@ -124,6 +125,8 @@ class Six:
         for id_ in ids:
             self.nodes.pop(id_).kill(signal.SIGTERM)
             eventually(lambda: self.typed(f"brokers unregister {id_}"), 30)  # noqa: B023
+            if not RELEASE:  # at the levels of 4.3 there is no record that says so
+                self.typed(f"cluster unregister-controller --id {id_}")
 
     def close(self) -> None:
         for node in self.nodes.values():
