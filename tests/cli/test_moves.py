@@ -14,7 +14,7 @@ from barnabas.cli.moves import placed
 from barnabas.client.admin import admin as clients
 from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.described import ClusterDescription
-from barnabas.client.admin.moves import Move
+from barnabas.client.admin.moves import Move, ReplicaEnd
 from barnabas.client.metadata import Broker, PartitionInfo, TopicInfo
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, TopicPartition
@@ -32,6 +32,7 @@ class Double:
         """Replicas of orders-0, one after the other, as the broker that is asked says them; the last stay."""
         self.elected: dict[TopicPartition, KafkaError | None] = {}
         self.elections: list[Any] = []
+        self.left: dict[TopicPartition, list[ReplicaEnd] | KafkaError] = {}
 
     def __enter__(self) -> Double:
         return self
@@ -62,6 +63,10 @@ class Double:
     def move(self, plan: Mapping[TopicPartition, Sequence[int] | None]) -> dict[TopicPartition, KafkaError]:
         self.asked.append(plan)
         return self.refuse
+
+    def recoverable(self, partitions: Any) -> dict[TopicPartition, list[ReplicaEnd] | KafkaError]:
+        led = KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "it has a leader")
+        return {where: self.left.get(where, led) for where in partitions}
 
     def elect_leaders(self, partitions: Any, *, unclean: bool) -> dict[TopicPartition, KafkaError | None]:
         self.elections.append((partitions, unclean))
@@ -261,3 +266,34 @@ def test_leaders_are_elected_and_told(shell: Shell) -> None:
         "TOPIC   PARTITION  ERROR",
         "orders          0  PREFERRED_LEADER_NOT_AVAILABLE",
     ]
+
+
+def test_what_is_left_of_a_partition_is_told_before_it_is_recovered(shell: Shell) -> None:
+    assert shell("topics recover orders") == 0 and "Every partition has a leader." in shell.out
+    where = TopicPartition("orders", 1)
+    shell.double.left[where] = [
+        ReplicaEnd(2, False, False, False, -1, -1),
+        ReplicaEnd(3, True, True, True, 4, 120),
+        ReplicaEnd(4, True, False, False, 4, 90),
+    ]
+    assert shell("topics recover orders 1") == 0 and shell.double.elections == []
+    lines = [line.split() for line in shell.out.splitlines()]
+    assert any(line[:4] == ["orders", "1", "2", "away"] for line in lines)
+    assert any(line[:7] == ["orders", "1", "3", "lacks", "records", "4", "120"] for line in lines)
+    shell.double.elected = {where: None}
+    assert shell("topics recover orders --yes") == 0
+    assert shell.double.elections == [([where], True)] and "Elected 1 leader" in shell.out
+
+
+def test_only_partitions_without_a_leader_are_recovered(shell: Shell) -> None:
+    assert shell("topics recover orders 0 --yes") == 0 and shell.double.elections == []
+    assert shell("topics recover orders 7 --yes") == 4 and shell.double.elections == []
+
+
+def test_a_controller_that_does_not_say_what_is_left_is_named(shell: Shell) -> None:
+    def refuse(partitions: Any) -> Any:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "there is no election of type 101")
+
+    shell.double.recoverable = refuse  # type: ignore[method-assign]
+    assert shell("topics recover orders") != 0
+    assert "Apache Kafka" in shell.err and "--unclean" in shell.err

@@ -11,7 +11,11 @@ from tests.controller.cluster import Cluster, directory
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE
 from barnabas.wire.metadata import PartitionChangeRecord
-from barnabas.wire.schemas.brokers import BrokerHeartbeatRequestIncomplete, BrokerHeartbeatRequestRefused
+from barnabas.wire.schemas.brokers import (
+    BrokerHeartbeatRequestIncomplete,
+    BrokerHeartbeatRequestLeaderless,
+    BrokerHeartbeatRequestRefused,
+)
 from barnabas.wire.schemas.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
@@ -109,6 +113,39 @@ def test_what_does_not_exist_is_told_by_partition_and_an_unknown_election_is_ref
     with pytest.raises(KafkaError) as refused:
         elect(cluster, 5, None)
     assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+def ended(cluster: Cluster, broker: int, epoch: int, end: int) -> None:
+    """A broker says up to where its log of the first partition is whole."""
+    topic = cluster.image.topics_by_name["flights"].id
+    row = BrokerHeartbeatRequestLeaderless(
+        topic_id=topic, partition_index=0, leader_epoch=epoch, end_offset=end
+    )
+    cluster.beat(broker, leaderless=[row])
+
+
+def test_the_replica_whose_log_goes_furthest_is_elected_by_an_operators_word_who_is_told_before(
+    cluster: Cluster,
+) -> None:
+    change(cluster, 0, leader=NO_NODE, isr=[])
+    ended(cluster, 1, 3, 90)
+    ended(cluster, 2, 4, 80)
+    ended(cluster, 3, 4, 85)
+    offset = cluster.offset
+    asked = [TopicPartitions(topic="flights", partitions=[0, 1])]
+    answer = cluster.answer(
+        ElectLeadersResponse, ElectLeadersRequest(election_type=101, topic_partitions=asked)
+    )
+    told, led = answer.replica_election_results[0].partition_result
+    assert [(r.broker_id, r.alive, r.leader_epoch, r.end_offset, r.leads) for r in told.replicas] == [
+        (1, True, 3, 90, False),
+        (2, True, 4, 80, False),
+        (3, True, 4, 85, True),
+    ]
+    assert led.replicas == [] and led.error_code == ErrorCode.ELECTION_NOT_NEEDED
+    assert cluster.offset == offset, "it only tells"
+    assert elect(cluster, UNCLEAN, {"flights": [0]}) == {("flights", 0): ErrorCode.NONE}
+    assert (cluster.state().leader, cluster.state().isr, cluster.state().recovering) == (3, (3,), True)
 
 
 # By itself.

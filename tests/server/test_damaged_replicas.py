@@ -16,6 +16,7 @@ from barnabas.sim.cluster.setup import DIRECTORIES
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.wire.schemas.reassignment import ElectLeadersRequest, TopicPartitions
 
 RECORDS = 12
 
@@ -219,6 +220,36 @@ def test_what_happens_to_a_file_that_is_used_is_found_in_half_a_minute_without_a
         cluster.until(lambda: cluster.state("t").leader not in (leader, -1), 30)
         cluster.until(lambda: set(cluster.state("t").isr) == {1, 2, 3}, 30)
         cluster.until(lambda: all(is_whole(cluster, id_, end) for id_ in (1, 2, 3)), 5)
+
+
+def test_a_partition_that_nobody_can_lead_is_told_of_and_recovered_by_an_operators_word() -> None:
+    with Virtual() as cluster:
+        cluster.create("t", [1, 2, 3], min_insync_replicas="1")
+        fill(cluster)
+        leader, end = cluster.state("t").leader, RECORDS
+        others = sorted({1, 2, 3} - {leader})
+        for id_ in others:
+            cluster.stop(id_)
+            cluster.until(lambda: id_ not in in_sync(cluster))  # noqa: B023
+            end = append(cluster, end)
+        cluster.kill(leader)
+        for id_ in others:
+            cluster[id_].start()
+        cluster.until(lambda: all(cluster[id_].serves for id_ in others), 60)
+        cluster.until(lambda: cluster.state("t").leader == -1, 60)
+        cluster.run(5)
+        asked = [TopicPartitions(topic="t", partitions=[0])]
+        request = ElectLeadersRequest(election_type=101, topic_partitions=asked)
+        answer: Any = cluster.ask(request, at=others[0])
+        rows = answer.replica_election_results[0].partition_result[0].replicas
+        assert {row.broker_id: row.end_offset for row in rows} == {
+            leader: -1,
+            others[0]: RECORDS,
+            others[1]: RECORDS + 1,
+        }
+        assert [row.broker_id for row in rows if row.leads] == [others[1]]
+        assert cluster.elect("t", unclean=True) == ErrorCode.NONE
+        assert cluster.state("t").leader == others[1]
 
 
 def test_a_leader_whose_log_is_shorter_than_what_was_committed_is_deposed() -> None:

@@ -10,6 +10,7 @@ barnabas topics reassign                             what moves between brokers 
 barnabas topics reassign orders --brokers 1,2,3,4    a plan that spreads it evenly; --execute does it
 barnabas topics reassign orders --partition 0 --replicas 4,5,6 --execute --wait
 barnabas topics elect-leaders orders                 first replicas lead again
+barnabas topics recover orders 3                     what a partition that nobody can lead would lose; --yes
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from barnabas.cli.moves import add_plan_flags, carry_out, placed, read_plan, sho
 from barnabas.cli.output import add_cluster_flags, print_document, print_rows, show
 from barnabas.cli.typed.confirm import confirm
 from barnabas.cli.typed.numbers import INT16, node_ids, partition, whole
-from barnabas.errors import ConfigError
+from barnabas.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 
 __all__ = ["add_arguments", "run"]
@@ -38,7 +39,7 @@ _LOSES = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `barnabas topics`."""
     verbs = parser.add_subparsers(
-        dest="verb", required=True, metavar="list|describe|create|grow|delete|reassign|elect-leaders"
+        dest="verb", required=True, metavar="list|describe|create|grow|delete|reassign|elect-leaders|recover"
     )
     lists = verbs.add_parser("list", help="all topics: barnabas topics list")
     lists.add_argument("--internal", action="store_true", help="also the brokers' own topics")
@@ -67,7 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     delete = verbs.add_parser("delete", help="remove topics: barnabas topics delete orders")
     delete.add_argument("topics", nargs="+", metavar="topic")
     delete.add_argument("--yes", action="store_true", help="do not ask (it asks on a terminal only)")
-    for verb in (lists, describe, create, grow, delete, _reassign_flags(verbs), _elect_flags(verbs)):
+    more = _reassign_flags(verbs), _elect_flags(verbs), _recover_flags(verbs)
+    for verb in (lists, describe, create, grow, delete, *more):
         add_cluster_flags(verb)
 
 
@@ -102,6 +104,16 @@ def _elect_flags(verbs: Any) -> argparse.ArgumentParser:
     return elect
 
 
+def _recover_flags(verbs: Any) -> argparse.ArgumentParser:
+    recover: argparse.ArgumentParser = verbs.add_parser(
+        "recover", help="what is left of partitions that nobody can lead: barnabas topics recover orders"
+    )
+    recover.add_argument("topic")
+    recover.add_argument("partition", nargs="?", type=partition, help="default: all that have no leader")
+    recover.add_argument("--yes", action="store_true", help="elect the best replica; what it lacks is lost")
+    return recover
+
+
 def parse_settings(pairs: list[str]) -> dict[str, str]:
     """`parse_settings(["a=1"])` -> {"a": "1"}; ConfigError for a word without "="."""
     settings: dict[str, str] = {}
@@ -114,7 +126,7 @@ def parse_settings(pairs: list[str]) -> dict[str, str]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """`barnabas topics list|describe|create|grow|delete|reassign|elect-leaders`."""
+    """`barnabas topics list|describe|create|grow|delete|reassign|elect-leaders|recover`."""
     from barnabas.client.admin.admin import Admin
 
     with Admin(args.bootstrap_server, timeout=args.timeout, security=security_of(args)) as admin:
@@ -126,6 +138,7 @@ def run(args: argparse.Namespace) -> int:
             "delete": _delete,
             "reassign": _reassign,
             "elect-leaders": _elect,
+            "recover": _recover,
         }[args.verb]
         return int(verb(admin, args) or 0)
 
@@ -337,7 +350,10 @@ def _elect(admin: Any, args: argparse.Namespace) -> int:
             for name in args.topics
             for number in sorted(admin.describe_topic(name).partitions)
         ]
-    outcome = admin.elect_leaders(wanted, unclean=args.unclean)
+    return _show_elected(args, admin.elect_leaders(wanted, unclean=args.unclean))
+
+
+def _show_elected(args: argparse.Namespace, outcome: Any) -> int:
     rows = [
         {"topic": where.topic, "partition": where.partition, "error": error.code.name if error else None}
         for where, error in sorted(outcome.items())
@@ -351,6 +367,54 @@ def _elect(admin: Any, args: argparse.Namespace) -> int:
     if failed:
         print_rows(["topic", "partition", "error"], [list(row.values()) for row in failed])
     return 1 if failed else 0
+
+
+def _recover(admin: Any, args: argparse.Namespace) -> int:
+    """Say what each replica has where nobody leads, and with --yes have the best one elected."""
+    described = admin.describe_topic(args.topic)
+    numbers = sorted(described.partitions) if args.partition is None else [args.partition]
+    for number in numbers:
+        described.partition(number)
+    try:
+        found = admin.recoverable([TopicPartition(args.topic, number) for number in numbers])
+    except KafkaError as error:
+        if error.code != ErrorCode.INVALID_REQUEST:
+            raise
+        raise KafkaError(
+            error.code,
+            "the active controller is of Apache Kafka, or of an older release: it does not say what is left",
+            next_step="`barnabas topics elect-leaders TOPIC --partition N --unclean` elects any live replica",
+        ) from error
+    lost = {where: replicas for where, replicas in sorted(found.items()) if isinstance(replicas, list)}
+    for refused in found.values():
+        if isinstance(refused, KafkaError) and refused.code is not ErrorCode.ELECTION_NOT_NEEDED:
+            raise refused
+    if args.yes and lost:
+        return _show_elected(args, admin.elect_leaders(list(lost), unclean=True))
+    rows = [
+        {
+            "topic": where.topic,
+            "partition": where.partition,
+            "replica": one.replica,
+            "state": "away" if not one.alive else "lacks records" if one.incomplete else "whole",
+            "epoch": one.epoch if one.end >= 0 else None,
+            "end": one.end if one.end >= 0 else None,
+            "would_lead": one.leads,
+        }
+        for where, replicas in lost.items()
+        for one in replicas
+    ]
+    if args.json:
+        print_document("topics.recoverable", {"recoverable": rows})
+    elif not rows:
+        print("Every partition has a leader.")
+    else:
+        print_rows(list(rows[0]), [list(row.values()) for row in rows])
+        print(
+            "Lost would be what only others than the one that would lead have: a replica that is away may have"
+        )
+        print("more than it, until it is back. Nothing was changed; --yes elects.")
+    return 0
 
 
 def _shown(value: Any) -> Any:

@@ -98,6 +98,8 @@ class HostedPartitions:
         self._failed: set[str] = set()
         self.lacking = Lacking(host.whole_again)
         self.refusals = Refusals(self)
+        self.leaderless: dict[Partition, None] = {}
+        """The partitions that nobody leads, kept up with the metadata: heartbeats name them."""
         self._leadership: list[LeadershipCallback] = []
 
     @property

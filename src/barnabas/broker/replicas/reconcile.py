@@ -223,6 +223,10 @@ class Reconciler:
             return
         if tp.topic in self._configured:
             broker.configure(partition)
+        if state.leader == NO_NODE:
+            broker.leaderless[partition] = None
+        else:
+            broker.leaderless.pop(partition, None)
         if state.leader == broker.node_id:
             if not partition.offline and partition.lead(state, now):
                 partition.stop_following()
@@ -372,6 +376,7 @@ class Reconciler:
                 del broker.topics[hosted.name]
                 del broker.topics_by_id[hosted.id]
         partition.stop_following()
+        broker.leaderless.pop(partition, None)
         self._moves.release(partition)
         self._leave(partition)
         if not partition.offline:

@@ -16,7 +16,7 @@ from barnabas.model import DirectoryId, NodeId, Offset, TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.admin.log_dirs import BrokerDirs, Eligible
-    from barnabas.client.admin.moves import Move
+    from barnabas.client.admin.moves import Move, ReplicaEnd
     from barnabas.client.admin.quotas import Entity, EntityQuotas
     from barnabas.client.admin.resources import NamedResource
     from barnabas.client.admin.transactions import (
@@ -62,6 +62,16 @@ class DelegatedMethods:
         from barnabas.client.admin import moves
 
         return moves.elect_leaders(self.cluster, partitions, unclean=unclean)
+
+    def recoverable(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, list[ReplicaEnd] | KafkaError]:
+        """`admin.recoverable([TopicPartition("orders", 3)])`: what the replicas of a partition have that nobody
+        leads, and which of them an unclean election would choose; an error for one that has a leader.
+        """
+        from barnabas.client.admin import moves
+
+        return moves.recoverable(self.cluster, partitions)
 
     def log_dirs(self, broker: NodeId) -> BrokerDirs:
         """`admin.log_dirs(3).sizes()` -> bytes of each replica in the log directories of one broker."""

@@ -17,13 +17,17 @@ from barnabas.model import METADATA_TOPIC, NodeId, TopicPartition
 from barnabas.wire.schemas.reassignment import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
+    ElectLeadersResponse,
     ListPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
     TopicPartitions,
 )
 
-__all__ = ["Move", "elect_leaders", "move", "moves"]
+__all__ = ["Move", "ReplicaEnd", "elect_leaders", "move", "moves", "recoverable"]
+
+_EXPLAINED = 101
+"""The election that Barnabas' controllers do not hold, and answer with what it would come to."""
 
 
 class Move(NamedTuple):
@@ -90,6 +94,37 @@ def move(
     }
 
 
+class ReplicaEnd(NamedTuple):
+    """What a replica of a partition without a leader has: whole up to `end` (-1: it did not say), which lies in
+    the leader `epoch`.  `incomplete`: it knows that it lacks records.  `leads`: it would be elected now."""
+
+    replica: NodeId
+    alive: bool
+    incomplete: bool
+    leads: bool
+    epoch: int
+    end: int
+
+
+def recoverable(
+    cluster: Cluster, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, list[ReplicaEnd] | KafkaError]:
+    """Return what the replicas of partitions without a leader have; for the others why not (ELECTION_NOT_NEEDED).
+
+    Raises KafkaError where the active controller is not one of Barnabas.
+    """
+    response = _elect(cluster, partitions, _EXPLAINED)
+    return {
+        TopicPartition(topic.topic, row.partition_id): [
+            ReplicaEnd(r.broker_id, r.alive, r.incomplete, r.leads, r.leader_epoch, r.end_offset)
+            for r in row.replicas
+        ]
+        or _refusal(row.error_code, row.error_message)
+        for topic in response.replica_election_results
+        for row in topic.partition_result
+    }
+
+
 def elect_leaders(
     cluster: Cluster, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
 ) -> dict[TopicPartition, KafkaError | None]:
@@ -98,20 +133,7 @@ def elect_leaders(
     Returns for each what was wrong, None where it was done.  Where all were asked for, those that needed
     nothing are left out; else they are in it with ELECTION_NOT_NEEDED.
     """
-    asked: dict[str, list[int]] = {}
-    for where in partitions or ():
-        asked.setdefault(where.topic, []).append(where.partition)
-    response = ask_active(
-        cluster,
-        ElectLeadersRequest(
-            election_type=int(unclean),
-            topic_partitions=None
-            if partitions is None
-            else [TopicPartitions(topic=name, partitions=found) for name, found in asked.items()],
-            timeout_ms=_ms(cluster),
-        ),
-    )
-    _check(response.error_code, None)
+    response = _elect(cluster, partitions, int(unclean))
     return {
         TopicPartition(topic.topic, row.partition_id): _refusal(row.error_code, row.error_message)
         if row.error_code
@@ -119,6 +141,26 @@ def elect_leaders(
         for topic in response.replica_election_results
         for row in topic.partition_result
     }
+
+
+def _elect(
+    cluster: Cluster, partitions: Iterable[TopicPartition] | None, election_type: int
+) -> ElectLeadersResponse:
+    asked: dict[str, list[int]] = {}
+    for where in partitions or ():
+        asked.setdefault(where.topic, []).append(where.partition)
+    response: ElectLeadersResponse = ask_active(
+        cluster,
+        ElectLeadersRequest(
+            election_type=election_type,
+            topic_partitions=None
+            if partitions is None
+            else [TopicPartitions(topic=name, partitions=found) for name, found in asked.items()],
+            timeout_ms=_ms(cluster),
+        ),
+    )
+    _check(response.error_code, None)
+    return response
 
 
 def _ms(cluster: Cluster) -> int:

@@ -14,12 +14,13 @@ from barnabas.controller.decisions.partitions import (
 from barnabas.controller.image import PartitionState, Topic
 from barnabas.controller.view import Deciding, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import NO_NODE, TopicId
+from barnabas.model import NO_EPOCH, NO_NODE, NO_OFFSET, TopicId
 from barnabas.wire.codec.message import MetadataRecord
 from barnabas.wire.schemas.reassignment import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
+    PartitionResultReplica,
     ReplicaElectionResult,
 )
 
@@ -28,6 +29,8 @@ __all__ = ["MOST", "elect_leaders", "preferred_leaders", "unclean_leaders"]
 MOST = 1000
 """Partitions of which the controller moves the leader by itself in one go."""
 _ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
+_EXPLAINED = 101
+"""Says what an unclean election would come to, and holds none.  Ours: Apache Kafka's controllers refuse it."""
 
 
 def elect_leaders(view: View, request: ElectLeadersRequest) -> Deciding:
@@ -36,7 +39,8 @@ def elect_leaders(view: View, request: ElectLeadersRequest) -> Deciding:
     An unclean election takes place only where nobody leads.  Asked about every partition (null), the answer
     leaves out those where nothing was to be done.
     """
-    election = _ELECTIONS.get(request.election_type)
+    explained = request.election_type == _EXPLAINED
+    election = Election.UNCLEAN if explained else _ELECTIONS.get(request.election_type)
     if election is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no election of type {request.election_type}")
     records: list[MetadataRecord] = []
@@ -45,12 +49,20 @@ def elect_leaders(view: View, request: ElectLeadersRequest) -> Deciding:
     for name, index, topic, state in _asked(view, request):
         yield
         code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{index}"
+        replicas: list[PartitionResultReplica] = []
         if topic is not None and state is not None:
-            code, message = _elect(topic, state, election, rules, records)
+            found: list[MetadataRecord] = []
+            code, message = _elect(topic, state, election, rules, found)
+            if not explained:
+                records += found
+            elif state.leader == NO_NODE:
+                replicas = _replicas(view, topic, state, rules(topic.id))
         if request.topic_partitions is None and code is ErrorCode.ELECTION_NOT_NEEDED:
             continue
         results.setdefault(name, []).append(
-            PartitionResult(partition_id=index, error_code=int(code), error_message=message or None)
+            PartitionResult(
+                partition_id=index, error_code=int(code), error_message=message or None, replicas=replicas
+            )
         )
     answer = ElectLeadersResponse(
         replica_election_results=[
@@ -94,6 +106,27 @@ def _elect(
             "the first replica is not alive and in sync, or its disk is full or slow",
         )
     return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica is alive"
+
+
+def _replicas(
+    view: View, topic: Topic, state: PartitionState, rules: ElectionRules
+) -> list[PartitionResultReplica]:
+    """Return what is known of the replicas of a partition that nobody leads."""
+    change = change_partition(topic, state, rules)
+    rows: list[PartitionResultReplica] = []
+    for replica in state.replicas:
+        epoch, end = rules.log_end(replica, state) or (NO_EPOCH, NO_OFFSET)
+        rows.append(
+            PartitionResultReplica(
+                broker_id=replica,
+                alive=rules.acceptable(replica, state),
+                incomplete=view.is_incomplete(topic.id, state.index, replica),
+                leads=change is not None and change.leader == replica,
+                leader_epoch=epoch,
+                end_offset=end,
+            )
+        )
+    return rows
 
 
 # By itself.

@@ -4,8 +4,8 @@ A leader must be acceptable (registered, unfenced, not shutting down, its direct
 the ISR, or in the ELR while the ISR is empty).  The leader stays if it can; else the first valid replica in
 assignment order leads; among the valid ones those whose disk is neither full nor slow, and whose replica lacks
 nothing, go first.  Without a valid one the last known leader leads, or the replica whose log goes further; else,
-where unclean elections are allowed, the first acceptable one.  In both cases the ISR is that one alone and the
-partition is recovering.
+where unclean elections are allowed, the acceptable one whose log goes furthest.  In both cases the ISR is that
+one alone and the partition is recovering.
 
 With eligible leader replicas (KIP-966) a replica that leaves the ISR while the ISR is below
 min.insync.replicas holds everything committed and may lead later; the ISR may then become empty.  Without
@@ -269,9 +269,9 @@ def _elect(
         if longest != NO_NODE:
             return longest, True
     if rules.election is Election.UNCLEAN:
-        for broker in replicas:
-            if rules.acceptable(broker, state):
-                return broker, True
+        living = [broker for broker in replicas if rules.acceptable(broker, state)]
+        if living:
+            return max(living, key=lambda broker: rules.log_end(broker, state) or _NO_END), True
     return NO_NODE, False
 
 

@@ -14,7 +14,7 @@ from barnabas.controller.feature_levels import METADATA_VERSION
 from barnabas.controller.image import RESOURCE_BROKER, BrokerEndpoint, ImageDelta
 from barnabas.controller.versions import CORDONED
 from barnabas.errors import ConfigError, StorageError
-from barnabas.model import NO_NODE, BrokerEpoch, DirectoryId, Endpoint, NodeId, Offset
+from barnabas.model import BrokerEpoch, DirectoryId, Endpoint, NodeId, Offset
 from barnabas.ports import Disk
 from barnabas.server.api.metadata import TopicAnswers
 from barnabas.server.api.telemetry import TelemetryApi
@@ -162,8 +162,8 @@ class BrokerPart:
     def _leaderless(self) -> list[BrokerHeartbeatRequestLeaderless]:
         """Up to where the logs of leaderless partitions are whole: the controller may have to compare them."""
         found: list[BrokerHeartbeatRequestLeaderless] = []
-        for partition in self.broker.partitions():
-            if partition.leader == NO_NODE and not partition.offline:
+        for partition in self.broker.leaderless:
+            if not partition.offline:
                 log = partition.log
                 end = log.damage[0].start if log.damage else log.log_end_offset
                 found.append(

@@ -51,6 +51,7 @@ __all__ = [
     "OngoingPartitionReassignment",
     "OngoingTopicReassignment",
     "PartitionResult",
+    "PartitionResultReplica",
     "ReassignablePartition",
     "ReassignablePartitionResponse",
     "ReassignableTopic",
@@ -90,6 +91,16 @@ class PartitionResult(Struct):
     partition_id: Int32 = 0
     error_code: Int16 = 0
     error_message: String | None = ""
+    replicas: Array[PartitionResultReplica] = since(2, default=[], tag=OWN_TAG, ignorable=True)
+
+
+class PartitionResultReplica(Struct, called="ReplicaEnd"):
+    broker_id: Int32 = 0
+    alive: Bool = False
+    incomplete: Bool = False
+    leads: Bool = False
+    leader_epoch: Int32 = -1
+    end_offset: Int64 = -1
 
 
 class AlterPartitionReassignmentsRequest(Message, key=45, versions="0-1", flexible="0+"):
