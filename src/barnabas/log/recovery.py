@@ -25,6 +25,7 @@ from barnabas.log.segments.names import base_of, file_name
 from barnabas.log.segments.scan import batches_of
 from barnabas.log.segments.sealed import check_first, check_sealed
 from barnabas.log.segments.segment import MAX_OFFSET, Segment
+from barnabas.log.segments.transactions import read_sums
 from barnabas.log.state import LogState
 from barnabas.log.storage.checkpoint import read_epochs
 from barnabas.model import NO_EPOCH, NO_OFFSET, Epoch, Now, Offset
@@ -79,9 +80,11 @@ def load(
         _start_empty(log, log_start, now)
         return False
     _load_segments(log, bases)
-    log.load_aborted()
+    sums = read_sums(log.disk, log.path) if clean or len(bases) > 1 else {}
     for segment in log.segments:
-        if not _transactions_good(log, segment, last_too=clean):
+        # (the last one may have grown since that was written down, unless the stop was clean)
+        wanted = sums.get(segment.base) if clean or segment is not log.segments[-1] else None
+        if not _transactions_good(segment, wanted):
             clean, recovery_point = False, min(recovery_point, segment.base)
             break
     if clean:
@@ -107,7 +110,8 @@ def load(
     first_reread = log.bases[len(log.bases) - log.recovery.segments] if log.recovery.segments else NO_OFFSET
     yield from replay_producers(log, rebuild_from=first_reread)
     log.found(log.recovery._replace(damaged=bool(log.damage)))
-    log.note_aborted(log.segments[:-1])
+    if len(log.segments) > 1:
+        log.note_aborted(log.segments[:-1])
     log.producers.expire(now, log.log_start_offset)
     if log.compacted_offset > log.log_end_offset:
         log.forget_compaction()
@@ -293,17 +297,15 @@ def _list_segments(log: LogState) -> tuple[list[Offset], set[Offset], list[str]]
 # --- segments ---------------------------------------------------------------------------------------------
 
 
-def _transactions_good(log: LogState, segment: Segment, *, last_too: bool) -> bool:
+def _transactions_good(segment: Segment, wanted: int | None) -> bool:
     """Return whether the aborted transactions of a segment are known; else they are found in the log again.
 
-    The last segment may have grown since that was written down, unless the stop was clean (`last_too`).
+    `wanted`: their checksum, None where it is not known.
     """
     try:
         table = segment.transactions
     except CorruptRecordError:
         return False
-    grew = segment is log.segments[-1] and not last_too
-    wanted = None if grew else log.aborted.get(segment.base)
     return wanted is None or table.checksum == wanted
 
 

@@ -51,7 +51,6 @@ class LogState:
     __slots__ = (
         "_high_watermark",
         "_read_before",
-        "aborted",
         "active",
         "bases",
         "compacted_offset",
@@ -110,8 +109,6 @@ class LogState:
         """What opening found."""
         self.damage: list[Damage] = []
         """What cannot be read of it, in order."""
-        self.aborted: dict[Offset, int] = {}
-        """Checksums of the transaction indexes of segments that have aborted transactions (`transactions`)."""
         self.compacted_offset: Offset = cleaned
         """Up to here the log is compacted."""
         self.compaction: CompactionRound | None = None
@@ -376,21 +373,16 @@ class LogState:
             self.damage = kept
             write_damage(self.disk, self.path, kept)
 
-    def load_aborted(self) -> None:
-        """Take what is written down of transaction indexes."""
-        self.aborted = read_sums(self.disk, self.path)
-
     def note_aborted(self, segments: Iterable[Segment]) -> None:
         """Write down which aborted transactions these segments have.  Raises StorageError."""
-        known = set(self.bases)
-        sums = {base: checksum for base, checksum in self.aborted.items() if base in known}
+        known, written = set(self.bases), read_sums(self.disk, self.path)
+        sums = {base: checksum for base, checksum in written.items() if base in known}
         for segment in segments:
             if segment.transactions.rows:
                 sums[segment.base] = segment.transactions.checksum
             else:
                 sums.pop(segment.base, None)
-        if sums != self.aborted:
-            self.aborted = sums
+        if sums != written:
             write_sums(self.disk, self.path, sums)
 
     def begin_compaction(self, round_: CompactionRound) -> None:
