@@ -183,6 +183,27 @@ def test_a_leader_looks_at_all_that_a_follower_asks_for_again(byte: int) -> None
     assert replicas.values(1) == replicas.values(2) == replicas.values(3) == ["0", "1", "2", "3", "4"]
 
 
+def test_a_batch_that_claims_offsets_far_ahead_leaves_no_hole_in_a_follower() -> None:
+    """Its CRC is right, and nothing follows it: the follower cannot know."""
+    replicas = Replicas()
+    replicas.produce("0")
+    replicas.settle()
+    replicas.cut.add(3)
+    replicas.put(isr=(1, 2))
+    for n in range(1, 5):
+        replicas.produce(f"{n}")
+        replicas.settle(2)
+    last = [at for at, _ in replicas[1].log.segments[0].headers()][-1]
+    replicas.disks[1].corrupt("/data/t-0/00000000000000000000.log", last + 1, flip=1)
+    replicas.cut.clear()
+    replicas.settle(12)
+    assert [start for _, start, _ in replicas.nodes[1].outside.damages] == [4]
+    replicas.report(1)
+    replicas.settle(20)
+    assert replicas.state.leader == 2 and set(replicas.state.isr) == {1, 2, 3}
+    assert replicas.values(1) == replicas.values(2) == replicas.values(3) == ["0", "1", "2", "3", "4"]
+
+
 def test_the_only_replica_that_can_lead_goes_on_with_what_it_can_read() -> None:
     replicas = Replicas()
     several_segments(replicas)

@@ -147,7 +147,8 @@ def check(log: LogState, offset: Offset, found: FileSlice) -> None:
     try:
         for _, header, _ in batches_of(found.file, found.position, found.position + found.size):
             base, last, epoch = header.base_offset, header.last_offset, log.epoch_at(header.base_offset)
-            if last < max(base, next_) or (base < next_ and next_ > offset):
+            behind = last >= log.written_end_offset or (base < next_ and next_ > offset)
+            if behind or last < max(base, next_):
                 raise CorruptRecordError(f"{found.file.path}: offset {base} comes where {next_} is next")
             if base >= log.log_start_offset and header.leader_epoch != epoch >= 0:
                 raise CorruptRecordError(

@@ -407,17 +407,27 @@ class Segment(SegmentFile):
                 return at
         return position
 
-    def truncate(self, offset: Offset) -> Offset:
-        """Cut from the batch that holds `offset` on.  Returns the new end offset of the segment."""
+    def place_of_cut(self, offset: Offset, *, gaps: bool = False) -> tuple[int, Offset]:
+        """Where a cut at `offset` falls: the position of the batch that holds it, and where the segment ends then.
+
+        If no batch holds it, that is where the batch before ends, unless compaction may have left `gaps`: the
+        batch behind may claim offsets that are not its own, and then records are missing here.  Raises
+        CorruptRecordError.
+        """
         position = self.index.floor(offset - self.base)
-        end = offset
+        end: Offset = self.base
         for at, header in self.headers(position):
             if header.last_offset >= offset:
-                end = min(offset, header.base_offset)
-                break
-            position = at + header.size
-            if header.last_offset + 1 == offset:
-                break  # what follows goes, and need not be readable
+                beyond = header.base_offset > offset
+                return position, (offset if gaps else end) if beyond else header.base_offset
+            position, end = at + header.size, header.last_offset + 1
+            if end == offset:
+                return position, offset  # what follows goes, and need not be readable
+        return position, offset
+
+    def truncate(self, offset: Offset, *, gaps: bool = False) -> Offset:
+        """Cut from the batch that holds `offset` on.  Returns the new end offset of the segment."""
+        position, end = self.place_of_cut(offset, gaps=gaps)
         self._hints.clear()
         self.cut_file(position)
         self.end_position = position

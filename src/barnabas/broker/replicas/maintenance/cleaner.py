@@ -66,8 +66,8 @@ class Cleaner:
         "_log",
         "_logs",
         "_look_at",
-        "_on_doubt",
         "_on_lost",
+        "_on_unreadable",
         "_pause",
         "_rate",
         "_resting",
@@ -87,13 +87,13 @@ class Cleaner:
         logs: LogDirectories,
         host: BrokerHost,
         on_lost: Callable[[Log, LostFileError, Now], None],
-        on_doubt: Callable[[Log], None],
+        on_unreadable: Callable[[Log], None],
     ) -> None:
-        """`on_lost` hears of a log of which a file is gone, `on_doubt` of one that cannot be compacted."""
+        """`on_lost` hears of a log of which a file is gone, `on_unreadable` of one that cannot be compacted."""
         self._logs = logs
         self._host = host
         self._on_lost = on_lost
-        self._on_doubt = on_doubt
+        self._on_unreadable = on_unreadable
         self.running: Compaction | None = None
         """The round that is under way."""
         self._log: Log
@@ -200,7 +200,7 @@ class Cleaner:
             if isinstance(error, LostFileError):
                 self._on_lost(log, error, now)
             else:
-                self._on_doubt(log)
+                self._on_unreadable(log)
         self._host.not_compacted(log.topic_partition, error)
 
     # ---- running -----------------------------------------------------------------------------------------

@@ -151,7 +151,7 @@ class _Lately:
         self._look_at = 0.0
         self._ends: dict[Log, Offset] = {}
 
-    def doubt(self, log: Log) -> None:
+    def hasten(self, log: Log) -> None:
         """Read all of a log next."""
         self._found.extendleft(Part(log, segment) for segment in reversed(log.segments))
 
@@ -239,7 +239,7 @@ class Scrubber:
 
     def hasten(self, log: Log) -> None:
         """Somebody met damage somewhere in a log: read all of it next."""
-        self._lately.doubt(log)
+        self._lately.hasten(log)
 
     def step(self, now: Now) -> Scrub | None:
         """Return what a thread should read now; nothing while a piece is out or none is due."""
