@@ -77,6 +77,13 @@ def cut(disk: MemoryDisk) -> None:
     disk.open(segments(disk)[-1]).truncate(20)
 
 
+def zero_twice(disk: MemoryDisk) -> None:
+    """The end of a segment, which a start finds first, and its middle, which is in the way to it."""
+    name = segments(disk)[2]
+    content = disk.read(name)
+    disk.replace(name, content[:300] + bytes(80) + content[380:-70] + bytes(70))
+
+
 LOG_DAMAGE: dict[str, Damage] = {
     "a bit in the first segment": flip(lambda disk: segments(disk)[0], 0.5),
     "a bit in a middle segment": flip(lambda disk: segments(disk)[2], 0.3),
@@ -86,6 +93,7 @@ LOG_DAMAGE: dict[str, Damage] = {
     "a middle segment is gone": lambda disk: disk.remove(segments(disk)[2]),
     "the first segment is gone": lambda disk: disk.remove(segments(disk)[0]),
     "all segments are gone": lambda disk: [disk.remove(name) for name in segments(disk)] and None,
+    "a middle segment is zeroed in two places": zero_twice,
     "a middle segment is zeroed": lambda disk: disk.replace(segments(disk)[2], bytes(900)),
 }
 

@@ -9,6 +9,7 @@ barnabas simulate --cluster ...          the same with whole clusters: real node
 barnabas simulate --cluster --transactions ...  whole clusters whose clients use transactions
 barnabas simulate --beyond ...           quorums with one fault more than they can bear
 barnabas simulate --moved ...            quorums that all move, and know one address
+barnabas simulate --rot ...              quorums whose disks damage what was synced
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ __all__ = ["add_arguments", "run"]
 LEDGER = Path("simulation") / "ledger.jsonl"
 BEYOND_LEDGER = Path("simulation") / "beyond.jsonl"
 MOVED_LEDGER = Path("simulation") / "moved.jsonl"
+ROT_LEDGER = Path("simulation") / "rot.jsonl"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kind.add_argument("--cluster", action="store_true", help="whole clusters instead of quorums")
     kind.add_argument("--beyond", action="store_true", help="faults that a quorum cannot bear")
     kind.add_argument("--moved", action="store_true", help="all nodes move, and know one address")
+    kind.add_argument("--rot", action="store_true", help="disks damage what was synced")
     clients = parser.add_mutually_exclusive_group()
     for name, workload in WORKLOADS.items():
         if name:
@@ -130,6 +133,14 @@ def _teller(
             all_moved.tell,
             lambda report: {"commits": report.commits, "voters": report.voters, "seconds": report.seconds},
         )
+    if arguments.rot:
+        from barnabas.sim.quorum.rot import seed_run as rot
+
+        return (
+            rot.run_seed,
+            rot.tell,
+            lambda report: {"commits": report.commits, "damaged": report.damaged},
+        )
     if arguments.cluster:
         from barnabas.sim.cluster import seeds as cluster_seeds
 
@@ -162,6 +173,8 @@ def _many(arguments: argparse.Namespace) -> int:
         kind = _beyond()
     elif arguments.moved:
         kind = _moved()
+    elif arguments.rot:
+        kind = _rot()
     else:
         kind = _clusters(arguments.workload) if arguments.cluster else _quorums()
     return show_status(kind.ledger, arguments.json) if arguments.status else run_many(arguments, kind)
@@ -200,6 +213,16 @@ def _moved() -> Kind:
     ledger = Ledger(MOVED_LEDGER, code_hash())
     return Kind(
         ledger, code_hash, all_moved.AllMovedSummary, all_moved.run_seeds, all_moved.command, "--moved"
+    )
+
+
+def _rot() -> Kind:
+    from barnabas.cli.simulate.many import Kind
+    from barnabas.sim.kernel.ledger import Ledger, code_hash
+    from barnabas.sim.quorum.rot import seed_run as rot
+
+    return Kind(
+        Ledger(ROT_LEDGER, code_hash()), code_hash, rot.RotSummary, rot.run_seeds, rot.command, "--rot"
     )
 
 

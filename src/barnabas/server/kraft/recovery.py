@@ -10,6 +10,7 @@ again.  The only voter has nobody to fetch from: it refuses, and leaves the file
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,8 +25,9 @@ from barnabas.log.segments.aside import keep_aside
 from barnabas.log.segments.names import base_of
 from barnabas.log.storage import snapshot as snapshots
 from barnabas.log.storage.checkpoint import read_epochs
-from barnabas.model import METADATA_PARTITION, METADATA_TOPIC_ID, Epoch, Offset
+from barnabas.model import METADATA_PARTITION, METADATA_TOPIC_ID, Epoch, Now, Offset
 from barnabas.ports import Clock, Disk
+from barnabas.raft.core import LAST_EPOCH
 from barnabas.raft.entries import Batch, ElectionState, Entry, SnapshotId, SyncedEnd
 from barnabas.raft.log_view import LogView
 from barnabas.raft.voters import VoterSet
@@ -104,6 +106,8 @@ def open_store(
     saved = opening.mark(QUORUM_STATE, read_election, None, heals=opening.heals)
     end = max(row.end, SyncedEnd(point.epoch, point.offset, row.end.voters)) if opening.heals else row.end
     row = row._replace(end=end)
+    if opening.heals:
+        opening.newest_epoch = max(row.end.epoch, row.voted, 0 if saved is None else saved.epoch)
     log, log_view, image, waiting = opening.read(row, point, static_voters, cluster_id)
     store = kind(disk, clock, log, log_view, saved, image, waiting)
     store.point = point
@@ -130,10 +134,13 @@ class _Opening:
         self.heals = False
         """Whether other nodes have what this disk has not: what is damaged is set aside then."""
         self.set_aside: list[SetAside] = []
+        self.newest_epoch: Epoch = LAST_EPOCH
+        """The newest epoch that this node has heard of: no batch can be of a later one (no CRC covers that)."""
         self._clock = clock
         self._path = path
         self._config = config
         self._clean = clean
+        self._row_offset: Offset = 0
 
     def mark(self, name: str, read: Callable[[Disk, str], _Mark], none: _Mark, *, heals: bool) -> _Mark:
         """Read a small file; a senseless one is set aside, if that `heals`.  Raises StorageError."""
@@ -148,6 +155,7 @@ class _Opening:
     def read(self, row: SyncedRow, point: RecoveryPoint, static: VoterSet, cluster_id: str) -> _Read:
         """Read log and snapshots, without what is bad of them.  Raises StorageError."""
         required = row.end if self.heals else SyncedEnd(point.epoch, point.offset)
+        self._row_offset = row.end.end_offset if self.heals else 0
         while True:
             try:
                 return self._read(required, point, static, cluster_id)
@@ -182,7 +190,7 @@ class _Opening:
         now = self._clock.now()
         log = Log.open(self.disk, self._path, self._config, clean=False, recovery_point=point.offset, now=now)
         if end_offset is not None:
-            log.truncate_to(end_offset, now)
+            _truncate(log, end_offset, now)
         log.sync()
         log.close(now)
 
@@ -253,9 +261,23 @@ class _Opening:
         if counts and reaches and log_view.epoch_at(point.offset - 1) != point.epoch:
             wrong = log_view.epoch_at(point.offset - 1)
             raise _damaged(path, point, f"the record before it is of epoch {wrong}, not {point.epoch}", begin)
-        _check_epochs(path, log_view, epochs, point, begin)
+        sure = max(point.offset, self._row_offset)
+        _check_epochs(path, log_view, epochs, point, sure, begin)
+        for epoch, since in log_view.epochs():
+            if epoch > self.newest_epoch:
+                raise _damaged(
+                    path, point, f"the batch at {since} is of epoch {epoch}, of which nobody spoke", since
+                )
         log_view.known_committed = max(point.offset if reaches else 0, image.offset + 1)
         return _Read(log, log_view, image, waiting)
+
+
+def _truncate(log: Log, offset: Offset, now: Now) -> None:
+    """Cut the log at `offset`, or where the segment begins in which it cannot be found."""
+    try:
+        log.truncate_to(offset, now)
+    except CorruptRecordError:
+        _truncate(log, log.bases[max(0, bisect_left(log.bases, offset) - 1)], now)
 
 
 @contextmanager
@@ -362,9 +384,14 @@ def _read_batches(data: bytes, offset: Offset) -> Iterator[tuple[Batch, BatchHea
 
 
 def _check_epochs(
-    path: str, log_view: LogView, known: list[tuple[Epoch, Offset]], point: RecoveryPoint, end_offset: Offset
+    path: str,
+    log_view: LogView,
+    known: list[tuple[Epoch, Offset]],
+    point: RecoveryPoint,
+    sure: Offset,
+    end_offset: Offset,
 ) -> None:
-    """Hold the epochs of the batches, which no CRC covers, to `leader-epoch-checkpoint`, below the point.
+    """Hold the epochs of the batches, which no CRC covers, to `leader-epoch-checkpoint`, as far as it is `sure`.
 
     Raises DamagedMetadataError where they differ: nobody knows which is right, and the log has to end at
     `end_offset`.  The file's first row may only say which epoch was in force where the log began when it was
@@ -373,7 +400,7 @@ def _check_epochs(
     if not known:
         return
     (first_epoch, first), last = known[0], known[-1][1]
-    begin, until = max(log_view.log_start, first), min(point.offset, log_view.end_offset)
+    begin, until = max(log_view.log_start, first), min(sure, log_view.end_offset)
     if log_view.log_start <= first < until and log_view.epoch_at(first) != first_epoch:
         raise _damaged(
             path, point, f"a batch says that {first} is of epoch {log_view.epoch_at(first)}", end_offset

@@ -25,7 +25,7 @@ NOT_RUN = frozenset(
     | {f"log/storage/{name}" for name in ("checkpoints", "disk", "log_directories", "removal")}
     | {f"sim/kernel/{name}" for name in ("ledger", "mutants", "pool")}
     | {f"sim/quorum/over_budget/{name}" for name in ("__init__", "faults", "seed_run", "world")}
-    | {f"sim/quorum/mutants/{name}" for name in ("__init__", "first", "mutants", "subtle")}
+    | {f"sim/quorum/mutants/{name}" for name in ("__init__", "first", "mutants", "rot", "subtle")}
 )
 """Modules that a quorum's seeds never run."""
 

@@ -47,6 +47,8 @@ class Node:
         self.id = node_id
         self.disk_number = 0
         self.disk = MemoryDisk(world.rng.randrange(1 << 30))
+        if world.rotting:
+            self.disk.quiet = ()
         self.key = self._key()
         self.endpoints: tuple[Endpoint, ...] = (Endpoint("CONTROLLER", f"n{node_id}", 9000),)
         self.versions = SUPPORTED

@@ -87,6 +87,7 @@ class ProcessWorld(Protocol):
     time: float
     rng: random.Random
     setup: Setup
+    rotting: bool
 
     def at(self, delay: float, action: Callable[[], None]) -> None: ...
     def when(self, time: float, action: Callable[[], None]) -> None: ...
@@ -161,6 +162,7 @@ class Process:
             static_voters=world.setup.static_voters if owner.static else VoterSet.EMPTY,
             clean=owner.clean,
             kind=Store,
+            can_vote=not owner.without_role if world.rotting else None,
         )
         assert isinstance(store, Store)
         self.store = store

@@ -60,10 +60,14 @@ class Onlooker(Protocol):
 
 
 class World(EventHeap):
-    """See the module.  `story` True keeps every line that is told."""
+    """See the module.  `story` True keeps every line that is told; `rotting`: `sim.quorum.rot` damages disks."""
 
-    def __init__(self, seed: int, *, story: bool = False, setup: Setup | None = None) -> None:
+    def __init__(
+        self, seed: int, *, story: bool = False, setup: Setup | None = None, rotting: bool = False
+    ) -> None:
         super().__init__()
+        self.rotting = rotting
+        """Disks damage what was synced, and nodes set it aside: small files are as any other there."""
         self.seed = seed
         self.rng = random.Random(f"world {seed}")
         self.setup = setup or Setup.of(random.Random(f"setup {seed}"))

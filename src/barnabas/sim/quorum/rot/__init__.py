@@ -1,0 +1,1 @@
+"""The fourth mode of the quorum's simulator: disks that lose and change what was synced."""
