@@ -91,12 +91,12 @@ def test_it_does_not_stand_before_a_leader_gave_it_what_it_lost() -> None:
 
 def test_entries_of_a_later_epoch_make_it_whole_wherever_they_stand() -> None:
     solo = lossy().follow(leader=2, epoch=3)
-    solo.fetched(diverging=EpochEnd(1, 4))  # type: ignore[arg-type]
+    solo.fetched(diverging=EpochEnd(1, 4))
     assert solo.node.log_view.end_offset == 4
     assert solo.node.log_view.lacks, "a cut gives nothing back"
     assert not grants(solo, 1, 6, epoch=4)
     solo = lossy().follow(leader=2, epoch=3)
-    solo.fetched(diverging=EpochEnd(1, 4))  # type: ignore[arg-type]
+    solo.fetched(diverging=EpochEnd(1, 4))
     solo.fetched(records(4, 3))
     assert not solo.node.log_view.lacks
 
@@ -150,7 +150,7 @@ def test_what_a_leader_has_it_cut_is_not_lost() -> None:
     log_view = solo.node.log_view
     log_view.restore_synced_end(WAS)
     solo.follow(leader=2, epoch=3)
-    solo.fetched(diverging=EpochEnd(1, 6))  # type: ignore[arg-type]
+    solo.fetched(diverging=EpochEnd(1, 6))
     assert log_view.synced_end == SyncedEnd(1, 6, 3) and not log_view.lacks
     assert grants(solo, 1, 6, epoch=4), "the others need this vote should the leader die now"
 

@@ -77,6 +77,11 @@ def cut(disk: MemoryDisk) -> None:
     disk.open(segments(disk)[-1]).truncate(20)
 
 
+def remove_all(disk: MemoryDisk) -> None:
+    for name in segments(disk):
+        disk.remove(name)
+
+
 def zero_twice(disk: MemoryDisk) -> None:
     """The end of a segment, which a start finds first, and its middle, which is in the way to it."""
     name = segments(disk)[2]
@@ -92,7 +97,7 @@ LOG_DAMAGE: dict[str, Damage] = {
     "the last segment is gone": lambda disk: disk.remove(segments(disk)[-1]),
     "a middle segment is gone": lambda disk: disk.remove(segments(disk)[2]),
     "the first segment is gone": lambda disk: disk.remove(segments(disk)[0]),
-    "all segments are gone": lambda disk: [disk.remove(name) for name in segments(disk)] and None,
+    "all segments are gone": remove_all,
     "a middle segment is zeroed in two places": zero_twice,
     "a middle segment is zeroed": lambda disk: disk.replace(segments(disk)[2], bytes(900)),
 }

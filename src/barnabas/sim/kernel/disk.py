@@ -201,7 +201,7 @@ class MemoryDisk:
         self.locks: set[str] = set()
         self.lying = False
         """Whether syncs say that they are done, and do nothing."""
-        self.quiet = QUIET
+        self.quiet: tuple[str, ...] = QUIET
         """Parts of the paths of files with luck of their own: histories from before them stay the same."""
         self.on_step: Callable[[str, str], None] | None = None
         """Called with (operation, path) before each step that changes something."""
