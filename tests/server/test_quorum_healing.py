@@ -234,6 +234,14 @@ def test_a_senseless_small_file_is_set_aside_and_the_others_know_enough(name: st
     assert read_synced_end(disk, PATH) is not None
 
 
+def test_a_bad_row_keeps_nobody_out() -> None:
+    for voters, can_vote in ((1, True), (3, None)):
+        disk = disk_with(voters=voters)
+        disk.replace(f"{PATH}/{SYNCED_END}", bytes(64))
+        again = start(disk, voters=voters, can_vote=can_vote)
+        assert again.log_view.end_offset == 60 and not again.log_view.lacks
+
+
 def test_a_lost_recovery_point_is_not_missed_where_there_is_a_row() -> None:
     disk = disk_with()
     disk.remove(f"{PATH}/{RECOVERY_POINT}")

@@ -100,7 +100,7 @@ def open_store(
     disk.make_directories(path)
     disk.sync_directory(directory)
     opening = _Opening(disk, clock, path, config, clean=clean)
-    row = opening.mark(SYNCED_END, _known_row, NO_ROW, heals=can_vote is not None)
+    row = opening.mark(SYNCED_END, _known_row, NO_ROW, heals=True)
     opening.heals = can_vote is False or (can_vote is True and row.end.voters > 1)
     point = opening.mark(RECOVERY_POINT, read_point, NO_POINT, heals=opening.heals)
     saved = opening.mark(QUORUM_STATE, read_election, None, heals=opening.heals)

@@ -31,4 +31,28 @@ ROT_MUTANTS: tuple[Mutant, ...] = (
         "self.outdated",
         2,
     ),
+    mutant(
+        "no row of a sync",
+        "the row beside the log is written at a start only",
+        "server.kraft.marks SyncedEndFile.synced",
+        "self._write(self.row._replace(end=end))",
+        "pass",
+        2,
+    ),
+    mutant(
+        "an unheard-of epoch is believed",
+        "a batch whose epoch the disk changed makes the log the newest of all",
+        "server.kraft.recovery _Opening._read_open",
+        "if epoch > self.newest_epoch:",
+        "if False:",
+        7,
+    ),
+    mutant(
+        "damage is refused",
+        "a node with damaged metadata does not start, though the others have them",
+        "server.kraft.recovery open_store",
+        "(can_vote is True and row.end.voters > 1)",
+        "False",
+        1,
+    ),
 )
