@@ -73,7 +73,9 @@ class Rot:
             self.memories[node.id].note(node.disk, ROOT)
             if not node.rotten:
                 continue
-            if node.broker is not None and node.broker.incomplete():
+            if node.broker is not None and any(
+                partition.log.damage for partition in node.broker.partitions()
+            ):
                 self._met_at[node.id] = min(self._met_at[node.id], self.world.time)
             if self.wanting(node) is None:
                 node.rotten = False
@@ -97,7 +99,7 @@ class Rot:
             name = f"{partition.topic}-{partition.index} on node {node.id}"
             if partition.offline or partition.log.failed is not None:
                 return f"{name} is offline"
-            if partition.log.damage or partition in broker.incomplete():
+            if partition.log.damage:
                 return f"{name} lacks records"
             if (wrong := _wrong(node, partition.log)) is not None:
                 return f"{name}: {wrong}"
