@@ -100,7 +100,7 @@ class _Run:
             if not facts["refused"]:
                 self._heal(victim, done, restarted, traffic)
         finally:
-            traffic.end()
+            traffic.end(patient=not facts["refused"] and not facts["gone"])
         facts["acknowledged"] = traffic.count
         facts["errors"] = dict(traffic.errors)
         if not facts["refused"] and not facts["gone"]:

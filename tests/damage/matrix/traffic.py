@@ -64,6 +64,7 @@ class Traffic:
         self.made: list[str] = []
         self.errors: Counter[str] = Counter()
         self.reading = Reading(bootstrap, PLACES)
+        self._patience = DELIVERY_S
         self._over = threading.Event()
         self._threads = [
             threading.Thread(target=work, name=f"matrix-{work.__name__}", daemon=True)
@@ -81,8 +82,9 @@ class Traffic:
         """Number of all that was acknowledged."""
         return len(self.acknowledged) + len(self.paid) + len(self.made)
 
-    def end(self) -> None:
-        """End it: what was sent by now is acknowledged or given up."""
+    def end(self, *, patient: bool = True) -> None:
+        """End it: what was sent by now is acknowledged or given up; without patience, given up at once."""
+        self._patience = DELIVERY_S if patient else 0.0
         self._over.set()
         self.reading.end()
         for thread in self._threads:
@@ -103,7 +105,7 @@ class Traffic:
                 self.errors[f"send: {type(error).__name__}"] += 1
             number += 1
         with contextlib.suppress(BarnabasError):
-            producer.close(DELIVERY_S)
+            producer.close(self._patience)
 
     def _told(self, value: bytes) -> Callable[[Delivered | BarnabasError], None]:
         def told(outcome: Delivered | BarnabasError) -> None:
