@@ -144,6 +144,25 @@ def test_the_only_voter_and_whoever_only_looks_refuse_and_change_nothing(what: s
         }
 
 
+def test_damage_where_the_index_points_is_cut_with_its_segment() -> None:
+    """The last row of a sealed segment's index leads to a batch that cannot be read."""
+    disk = MemoryDisk()
+    disk.put("data/meta.properties", b"")
+    large = 12 << 10
+    store = opened(disk, Clock(), large, voters=3, can_vote=True)
+    write(store, 400)
+    sealed = store.log.segments[0]
+    at = sealed.index.positions[-1]
+    assert at > 0 and len(store.log.segments) > 1
+    name = sealed.file.path
+    store.close()
+    content = disk.read(name)
+    disk.replace(name, content[:at] + bytes(60) + content[at + 60 :])
+    again = opened(disk, Clock(), large, voters=3, can_vote=True)
+    assert again.log_view.lacks and again.log_view.vote_end == (1, 400)
+    assert again.log_view.end_offset < sealed.limit
+
+
 def test_a_broker_fetches_again_whoever_votes() -> None:
     disk = disk_with(voters=1)
     LOG_DAMAGE["a bit in the first segment"](disk)
