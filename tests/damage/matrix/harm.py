@@ -96,10 +96,10 @@ def damage(
 
 
 def _older(path: Path, before: Path) -> bytes | None:
-    """Return what the file held before; of one that is never changed, what the one before it holds."""
+    """Return what the file held before; of one that never changes, what another one holds."""
     if before.exists() and (content := before.read_bytes()) != path.read_bytes():
         return content
-    siblings = sorted(other for other in path.parent.glob(f"*{path.suffix}") if other.name < path.name)
+    siblings = sorted(other for other in path.parent.glob(f"*{path.suffix}") if other != path)
     return siblings[-1].read_bytes() if siblings and path.suffix else None
 
 

@@ -36,6 +36,10 @@ _OF_ELECTIONS = ("quorum-state", "epoch checkpoint")
 """Files that change with an election only."""
 
 
+_SCRUBBED = ("active segment", "sealed segment", "group log", "transaction log")
+"""Files that a running node reads in the background."""
+
+
 class _HarnessError(Exception):
     """Something that the harness needs did not come true."""
 
@@ -180,6 +184,10 @@ class _Run:
                 return
         met = min(restarted, time.time())
         healed = _until(lambda: nodes.gone() or nodes.whole(), WAITED_S)
+        if self._row.file in _SCRUBBED and not nodes.told(names):  # a clean start reads no more than ends
+            if _until(lambda: nodes.told(names) or nodes.gone(), MET_S):
+                self._began = time.monotonic()
+                healed = _until(lambda: nodes.gone() or nodes.whole(), WAITED_S)
         facts["gone"] = nodes.gone()
         facts["healed_s"] = round(time.monotonic() - self._began, 1) if healed and not facts["gone"] else None
         rounds = traffic.reading.rounds
