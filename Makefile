@@ -84,7 +84,7 @@ suites: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m tests.suites $(ARGS)
 
 sim: $(VENV)/.dev
-	@$(HEAVY) $(BIN)/barnabas simulate $(if $(CLUSTER),--cluster) $(if $(TRANSACTIONS),--transactions) $(if $(GROUPS),--groups) $(if $(LIES),--lies) $(if $(BEYOND),--beyond) $(if $(MOVED),--moved) $(if $(ROT),--rot) --seeds $(or $(N),200) --first $(or $(SEED),1) $(if $(RESUME),--resume,--ledger) $(ARGS)
+	@$(HEAVY) $(BIN)/barnabas simulate $(if $(CLUSTER),--cluster) $(if $(TRANSACTIONS),--transactions) $(if $(GROUPS),--groups) $(if $(LIES),--lies) $(if $(BEYOND),--beyond) $(if $(MOVED),--moved) --seeds $(or $(N),200) --first $(or $(SEED),1) $(if $(RESUME),--resume,--ledger) $(ARGS)
 
 # As root in network namespaces, else on loopback without faults of links. ARGS="--json": the verdict as one document.
 chaos: $(VENV)/.dev

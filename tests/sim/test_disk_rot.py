@@ -10,9 +10,9 @@ import pytest
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.sim.kernel.mutants import Mutant, applied, find
 from barnabas.sim.quorum.invariants.committed_log import METADATA
-from barnabas.sim.quorum.mutants.rot import ROT_MUTANTS
-from barnabas.sim.quorum.rot.disk_rot import files_of, rot
-from barnabas.sim.quorum.rot.seed_run import run_seed, tell
+from barnabas.sim.quorum.lying.disk_rot import files_of, rot
+from barnabas.sim.quorum.lying.seed_run import run_seed, tell
+from barnabas.sim.quorum.mutants.lying import ROT_MUTANTS
 
 MOST = 300
 """Seeds within which each planted bug is found."""

@@ -9,7 +9,7 @@ barnabas simulate --cluster ...          the same with whole clusters: real node
 barnabas simulate --cluster --transactions ...  whole clusters whose clients use transactions
 barnabas simulate --beyond ...           quorums with one fault more than they can bear
 barnabas simulate --moved ...            quorums that all move, and know one address
-barnabas simulate --rot ...              quorums whose disks damage what was synced
+barnabas simulate --lies ...             quorums on disks that lie; whole clusters: --cluster --lies
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.typed.numbers import count, whole
-from barnabas.sim.cluster.clients.workloads import USUAL, WORKLOADS, flags_of, seed_runner
+from barnabas.sim.cluster.clients.workloads import LIES, USUAL, WORKLOADS, flags_of, seed_runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ __all__ = ["add_arguments", "run"]
 LEDGER = Path("simulation") / "ledger.jsonl"
 BEYOND_LEDGER = Path("simulation") / "beyond.jsonl"
 MOVED_LEDGER = Path("simulation") / "moved.jsonl"
-ROT_LEDGER = Path("simulation") / "rot.jsonl"
+LYING_LEDGER = Path("simulation") / "lies.jsonl"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kind.add_argument("--cluster", action="store_true", help="whole clusters instead of quorums")
     kind.add_argument("--beyond", action="store_true", help="faults that a quorum cannot bear")
     kind.add_argument("--moved", action="store_true", help="all nodes move, and know one address")
-    kind.add_argument("--rot", action="store_true", help="disks damage what was synced")
     clients = parser.add_mutually_exclusive_group()
     for name, workload in WORKLOADS.items():
         if name:
@@ -72,13 +71,18 @@ def run(arguments: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 2
-    if arguments.workload and not arguments.cluster:
+    if arguments.workload and not arguments.cluster and not _quorums_lie(arguments):
         wanted = flags_of(arguments.workload)
         print(f"error: only clusters have clients\n  next: barnabas simulate {wanted}", file=sys.stderr)
         return 2
     if arguments.seed is not None:
         return _one(arguments)
     return _many(arguments)
+
+
+def _quorums_lie(arguments: argparse.Namespace) -> bool:
+    """Return whether quorums on disks that lie are asked for: `--lies` means clusters only with `--cluster`."""
+    return arguments.workload == LIES and not (arguments.cluster or arguments.beyond or arguments.moved)
 
 
 def _one(arguments: argparse.Namespace) -> int:
@@ -133,12 +137,12 @@ def _teller(
             all_moved.tell,
             lambda report: {"commits": report.commits, "voters": report.voters, "seconds": report.seconds},
         )
-    if arguments.rot:
-        from barnabas.sim.quorum.rot import seed_run as rot
+    if _quorums_lie(arguments):
+        from barnabas.sim.quorum.lying import seed_run as lying
 
         return (
-            rot.run_seed,
-            rot.tell,
+            lying.run_seed,
+            lying.tell,
             lambda report: {"commits": report.commits, "damaged": report.damaged},
         )
     if arguments.cluster:
@@ -173,8 +177,8 @@ def _many(arguments: argparse.Namespace) -> int:
         kind = _beyond()
     elif arguments.moved:
         kind = _moved()
-    elif arguments.rot:
-        kind = _rot()
+    elif _quorums_lie(arguments):
+        kind = _lying()
     else:
         kind = _clusters(arguments.workload) if arguments.cluster else _quorums()
     return show_status(kind.ledger, arguments.json) if arguments.status else run_many(arguments, kind)
@@ -216,14 +220,13 @@ def _moved() -> Kind:
     )
 
 
-def _rot() -> Kind:
+def _lying() -> Kind:
     from barnabas.cli.simulate.many import Kind
     from barnabas.sim.kernel.ledger import Ledger, code_hash
-    from barnabas.sim.quorum.rot import seed_run as rot
+    from barnabas.sim.quorum.lying import seed_run as lying
 
-    return Kind(
-        Ledger(ROT_LEDGER, code_hash()), code_hash, rot.RotSummary, rot.run_seeds, rot.command, "--rot"
-    )
+    ledger = Ledger(LYING_LEDGER, code_hash())
+    return Kind(ledger, code_hash, lying.LyingSummary, lying.run_seeds, lying.command, "--lies")
 
 
 def _beyond() -> Kind:

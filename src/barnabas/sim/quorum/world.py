@@ -60,7 +60,7 @@ class Onlooker(Protocol):
 
 
 class World(EventHeap):
-    """See the module.  `story` True keeps every line that is told; `rotting`: `sim.quorum.rot` damages disks."""
+    """See the module.  `story` True keeps every line that is told; `rotting`: `sim.quorum.lying` damages disks."""
 
     def __init__(
         self, seed: int, *, story: bool = False, setup: Setup | None = None, rotting: bool = False

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 if TYPE_CHECKING:
     from barnabas.sim.cluster.seed_run import ClusterReport
 
-__all__ = ["USUAL", "WORKLOADS", "Workload", "flags_of", "seed_runner"]
+__all__ = ["LIES", "USUAL", "WORKLOADS", "Workload", "flags_of", "seed_runner"]
 
 USUAL = ""
 """The name of the workload that no flag asks for."""
+LIES = "lies"
+"""The usual clients, on disks that lie."""
 
 
 class Workload(NamedTuple):
@@ -32,7 +34,7 @@ WORKLOADS: dict[str, Workload] = {
     "transactions": Workload(
         "clients with transactions", "clients.transactions.workload", "run_transactional_seed"
     ),
-    "lies": Workload("disks that lie", "lying.lying_run", "run_lying_seed"),
+    LIES: Workload("disks that lie", "lying.lying_run", "run_lying_seed"),
     "groups": Workload("members of consumer groups", "clients.groups.workload", "run_group_seed"),
 }
 

@@ -1,4 +1,4 @@
-"""Mutants of what guards against disks that lose what was synced; seeds of `sim.quorum.rot` find them."""
+"""Mutants of what guards against disks that lose what was synced; seeds of `sim.quorum.lying` find them."""
 
 from __future__ import annotations
 

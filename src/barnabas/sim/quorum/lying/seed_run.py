@@ -18,14 +18,14 @@ from barnabas.sim.quorum import faults
 from barnabas.sim.quorum.invariants.catalogue import Invariants
 from barnabas.sim.quorum.invariants.elections import OneLeaderPerEpoch
 from barnabas.sim.quorum.invariants.replication import LeaderHasAll, LogsAgree
+from barnabas.sim.quorum.lying.disk_rot import Copies, files_of, rot
+from barnabas.sim.quorum.lying.invariants import NothingLostIsVotedAway
 from barnabas.sim.quorum.node import Node
-from barnabas.sim.quorum.rot.disk_rot import Copies, files_of, rot
-from barnabas.sim.quorum.rot.invariants import NothingLostIsVotedAway
 from barnabas.sim.quorum.setup import Setup
 from barnabas.sim.quorum.workload import Writers
 from barnabas.sim.quorum.world import World
 
-__all__ = ["RotReport", "RotRun", "RotSummary", "command", "run_seed", "run_seeds", "tell"]
+__all__ = ["LyingSummary", "RotReport", "RotRun", "command", "run_seed", "run_seeds", "tell"]
 
 SECONDS = 60.0
 KINDS = (
@@ -222,7 +222,7 @@ def run_seeds(seeds: Iterable[int], *, jobs: int = 2) -> Iterator[RotReport]:
 
 
 @dataclass(slots=True)
-class RotSummary:
+class LyingSummary:
     """Many seeds."""
 
     seeds: int = 0
@@ -264,7 +264,7 @@ class RotSummary:
 
 def command(seed: int) -> str:
     """What repeats a seed."""
-    return f"barnabas simulate --rot --seed {seed}"
+    return f"barnabas simulate --lies --seed {seed}"
 
 
 def tell(report: RotReport, *, lines: int = 60) -> Iterator[str]:
