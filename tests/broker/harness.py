@@ -98,6 +98,7 @@ class World:
         self.stood_down: list[str] = []
         self.short: list[str] = []
         self.aside: list[tuple[str, str]] = []
+        self.adoptions: list[str] = []
         self.rooms: list[tuple[str, bool]] = []
         self.speeds: list[bool] = []
         self.no_room: list[StorageError] = []
@@ -154,6 +155,9 @@ class World:
 
     def set_aside(self, tp: TopicPartition, path: str, topic_id: Uuid | None) -> None:
         self.aside.append((str(tp), path))
+
+    def adopted(self, log: Any) -> None:
+        self.adoptions.append(log.path)
 
     def damaged(self, log: Any, found: Any) -> None:
         self.damages += [(log.path, damage.start, damage.end) for damage in found]

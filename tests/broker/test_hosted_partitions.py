@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,47 @@ def test_a_log_of_an_earlier_topic_of_the_same_name_is_set_aside(tmp_path: Path)
     node.image.topics[topic.id] = topic
     again = Node(OsDisk(), paths, image=node.image)
     again.turn()
+    assert again.broker.partition("t", 0).log.log_end_offset == 0  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "garble",
+    [
+        lambda said: b"",
+        lambda said: b"sion: 0" + said[7:],
+        lambda said: said[:11] + b"\xff" + said[12:],
+        lambda said: said[:-3] + bytes((said[-3] ^ 1,)) + said[-2:],
+    ],
+    ids=["lost", "version", "key", "a bit of the id"],
+)
+def test_a_log_whose_topic_id_the_disk_damaged_is_still_that_of_its_directorys_name(
+    garble: Callable[[bytes], bytes], disk: MemoryDisk
+) -> None:
+    node = Node(disk)
+    node.create("t")
+    node.append(batch("a"))
+    node.turn()
+    path = "/data/t-0/partition.metadata"
+    said = disk.read(path)
+    disk.put(path, garble(said))
+    node.logs.abandon()
+    again = Node(disk, image=node.image)
+    again.turn()
+    assert again.broker.partition("t", 0).log.log_end_offset == 1  # type: ignore[union-attr]
+    assert disk.read(path) == said
+    assert again.outside.adoptions == ["/data/t-0"] and not again.outside.aside
+
+
+def test_a_log_of_an_unknown_topic_is_fetched_again_where_nobody_counts_on_it(disk: MemoryDisk) -> None:
+    node = Node(disk)
+    node.create("t", replicas=(1, 2), isr=(1,))
+    node.append(batch("of an earlier topic, perhaps"))
+    node.turn()
+    disk.put("/data/t-0/partition.metadata", b"")
+    node.logs.abandon()
+    partitions = node.image.topics_by_name["t"].partitions
+    partitions[0] = partitions[0]._replace(leader=2, isr=(2,))
+    again = Node(disk, image=node.image)
     assert again.broker.partition("t", 0).log.log_end_offset == 0  # type: ignore[union-attr]
 
 

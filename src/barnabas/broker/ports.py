@@ -218,6 +218,10 @@ class BrokerHost(Protocol):
         one of another topic than this one.  Log it."""
         ...
 
+    def adopted(self, log: Log) -> None:
+        """A log did not say whose it is: it was taken for that of its directory's name.  Log it."""
+        ...
+
     def damaged(self, log: Log, found: Sequence[Damage]) -> None:
         """Records of a log cannot be read any more.  Log it, tell the controller."""
         ...

@@ -50,7 +50,7 @@ from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.log.storage.checkpoints import CheckpointJob
 from barnabas.log.storage.log_directories import LogDirectories
 from barnabas.log.storage.log_directory import LogDirectory
-from barnabas.log.storage.log_names import partition_of
+from barnabas.log.storage.log_names import may_be_of, partition_of
 from barnabas.log.storage.removal import Removal
 from barnabas.log.storage.sync import SyncJob
 from barnabas.model import (
@@ -201,7 +201,7 @@ class Broker(HostedPartitions):
             tp = log.topic_partition
             topic = self.image.topics_by_name.get(tp.topic)
             state = topic.partitions.get(tp.partition) if topic is not None else None
-            same = topic is not None and log.topic_id in (None, topic.id)
+            same = topic is not None and may_be_of(log.topic_id, topic.id)
             if tp.topic != METADATA_TOPIC and not (state and same and self.node_id in state.replicas):
                 self.guarded(partial(self.logs.drop_future, tp, now), now)
                 aside = self.guarded(partial(self.logs.stray, tp), now)

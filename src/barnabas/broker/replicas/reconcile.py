@@ -299,8 +299,8 @@ class Reconciler:
             log = self._make(tp, topic, wanted, now)
             if log is None:
                 return None
-        elif log.topic_id is None:
-            broker.guarded(lambda: log.belongs_to(topic.id), now)
+        elif log.topic_id != topic.id:
+            broker.guarded(lambda: self._adopt(log, topic, state, now), now)
         directory = broker.logs.directory_of(tp)
         if hosted is None or hosted.id != topic.id:
             hosted = broker.topics[topic.name] = broker.topics_by_id[topic.id] = HostedTopic(
@@ -326,6 +326,21 @@ class Reconciler:
         if directory is not None and directory.directory_id != registered:
             assigned.append((topic.id, state.index, directory.directory_id))
         return partition
+
+    def _adopt(self, log: Log, topic: Topic, state: PartitionState, now: Now) -> None:
+        """Write down again whose log it is: what said that was not written in time, or was damaged.
+
+        Its records may be of an earlier topic of this name, if the metadata do not count on them.
+        """
+        node = self._broker.node_id
+        if (
+            state.leader not in (NO_NODE, node)
+            and node not in (*state.isr, *state.elr)
+            and log.log_end_offset
+        ):
+            log.truncate_fully_and_start_at(0, now)
+        log.belongs_to(topic.id)
+        self._broker.host.adopted(log)
 
     def _make(self, tp: TopicPartition, topic: Topic, wanted: DirectoryId | None, now: Now) -> Log | None:
         """The log, if it is made at once; None where a thread makes it, or it cannot be made."""

@@ -9,9 +9,20 @@ from barnabas.log.storage.meta_properties import read_partition_metadata
 from barnabas.model import TopicId, TopicPartition
 from barnabas.ports import Disk
 
-__all__ = ["LONGEST_NAME", "free_name", "future_of", "identify", "is_deleted", "is_stray", "partition_of"]
+__all__ = [
+    "LONGEST_NAME",
+    "free_name",
+    "future_of",
+    "identify",
+    "is_deleted",
+    "is_stray",
+    "may_be_of",
+    "partition_of",
+]
 
 LONGEST_NAME = 255
+_ALIKE = 11
+"""Letters of 22 that two topic ids share only if a disk damaged one: of ids that were drawn, one in 10^14 does."""
 _DELETED = re.compile(r".+\.[0-9a-f]{32}-delete")
 _STRAY = re.compile(r".+\.[0-9a-f]{32}-stray")
 _PARTITION = re.compile(r".+-\d+")
@@ -39,6 +50,13 @@ def identify(disk: Disk, path: str) -> tuple[TopicPartition, TopicId | None]:
             next_step="move it out of the log directory",
         )
     return TopicPartition(topic, int(partition)), read_partition_metadata(disk, path)
+
+
+def may_be_of(written: TopicId | None, topic_id: TopicId) -> bool:
+    """Return whether a log may be of a topic, by the id that lies with it: None, or damaged, it names no other."""
+    if written is None or written == topic_id:
+        return True
+    return sum(a == b for a, b in zip(str(written), str(topic_id), strict=True)) >= _ALIKE
 
 
 def is_deleted(name: str) -> bool:

@@ -137,26 +137,22 @@ def _checksum(values: dict[str, str]) -> int:
 
 
 def read_partition_metadata(disk: Disk, directory: str) -> TopicId | None:
-    """The topic id of the log in `directory`; None when the file is missing or half written (a crash
-    came before the sync that comes before the first acknowledged record).
+    """The topic id of the log in `directory`; None when the file does not say it.
 
-    Raises StorageError if senseless.
+    It may be missing or half written (a crash came before the sync that comes before the first acknowledged
+    record), or be senseless: the disk damaged it.
     """
     path = f"{directory}/{PARTITION_METADATA}"
     if not disk.exists(path):
         return None
     try:
         content = disk.read(path).rstrip(b"\0")
-        if _METADATA.startswith(content) or (
-            content.startswith(_METADATA) and len(content) < len(_METADATA) + _UUID_TEXT
-        ):
-            return None
         lines = dict(line.split(":", 1) for line in content.decode("utf-8").splitlines() if line.strip())
-        if int(lines["version"]) != 0:
-            raise ValueError(f"version {lines['version'].strip()} is not known")
-        return Uuid.parse(lines["topic_id"].strip())
-    except (ValueError, KeyError) as error:
-        raise _senseless(path, str(error), directory) from error
+        written = lines["topic_id"].strip()
+        whole = int(lines["version"]) == 0 and len(written) >= _UUID_TEXT
+        return Uuid.parse(written) if whole else None
+    except (ValueError, KeyError):
+        return None
 
 
 def write_partition_metadata(disk: Disk, directory: str, topic_id: TopicId) -> str:
@@ -199,13 +195,7 @@ def _properties(text: str) -> dict[str, str]:
 
 
 def _senseless(path: str, why: str, directory: str) -> StorageError:
-    return StorageError(
-        f"{path} is senseless: {why}",
-        directory=directory,
-        next_step=_RESTORE
-        if path.endswith(META_PROPERTIES)
-        else "restore the file from a backup, or remove it",
-    )
+    return StorageError(f"{path} is senseless: {why}", directory=directory, next_step=_RESTORE)
 
 
 def check_identity(path: str, found: MetaProperties | None, cluster_id: str, node_id: NodeId) -> None:

@@ -215,6 +215,11 @@ LOG_SET_ASIDE = register(
     _W,
     "a log that the metadata do not know was renamed: no node reads it, and nothing removes it",
 )
+LOG_ADOPTED = register(
+    "log.adopted",
+    _W,
+    "partition.metadata did not say whose a log is: it was written again for the topic of its directory's name",
+)
 LOG_RECOVERED = register("log.recovered", _I, "logs were recovered after an unclean stop")
 LISTENER_OPEN = register(
     "listener.open", _W, "whoever reaches a listener from another machine may do everything without a login"

@@ -281,6 +281,10 @@ class NodeHost:
         )
         events.emit(events.LOG_SET_ASIDE, topic=tp.topic, partition=tp.partition, now=path, reason=reason)
 
+    def adopted(self, log: Log) -> None:
+        """A log did not say whose it is."""
+        events.emit(events.LOG_ADOPTED, log=log.path, topic_id=log.topic_id)
+
     def damaged(self, log: Log, found: Sequence[Damage]) -> None:
         """Records of a log cannot be read any more."""
         for damage in found:
