@@ -14,6 +14,8 @@ from barnabas.wire.records import Record, write_batch
 
 SEGMENTS, RECORD_BYTES = 4, 100_000
 INTERVAL_S = 1000.0
+EPOCH_BYTE = 15
+"""The last byte of the leader epoch of a batch."""
 
 
 def scrubbed(disk: MemoryDisk, **settings: str) -> Node:
@@ -81,6 +83,21 @@ def test_an_offset_that_no_crc_covers_is_checked_too() -> None:
     assert [where for where, *_ in node.outside.damages] == ["/data/t-0"]
 
 
+@pytest.mark.parametrize("turned", [1, 2])
+def test_an_epoch_that_no_crc_covers_is_checked_against_those_beside_it(turned: int) -> None:
+    """Of three batches of epoch 1 the second says 0 or 3: the fall is seen at itself, or at the one behind it."""
+    disk = MemoryDisk()
+    node = Node(disk, barnabas_scrub_interval_ms=str(int(INTERVAL_S * 1000)))
+    node.create("t")
+    node.change("t", leader_epoch=1)
+    sizes = [len(one) for n in range(3) if node.append(one := batch(f"{n}"))]
+    node.turn()
+    disk.corrupt("/data/t-0/00000000000000000000.log", sizes[0] + EPOCH_BYTE, flip=turned)
+    after(node, 70)
+    assert node.outside.damages == [("/data/t-0", 1, 2)]
+    assert "comes after epoch" in node.logs.get(WHERE).damage[0].reason  # type: ignore[union-attr]
+
+
 def test_a_segment_that_is_deleted_while_it_is_read_is_no_damage() -> None:
     disk = MemoryDisk()
     node = scrubbed(disk)
@@ -96,6 +113,35 @@ def test_a_segment_that_is_deleted_while_it_is_read_is_no_damage() -> None:
     log.truncate_fully_and_start_at(9, node.now)
     node.broker.maintenance.scrubber.returned(scrub, node.now)
     assert part.reason and node.outside.damages == []
+
+
+def test_what_a_piece_waited_for_a_thread_is_no_work_to_rest_from() -> None:
+    """A busy node would find no rot: 10 s of waiting made 990 s of rest."""
+    for cpu_s, ran_s, rest_s in ((0.0, 0.0, 1), (0.1, 0.1, 10), (0.01, 2.0, 18)):
+        node = scrubbed(MemoryDisk())
+        scrubber, scrub = node.broker.maintenance.scrubber, None
+        while scrub is None:
+            node.after(60)
+            scrub = scrubber.step(node.now)
+        node.after(10)
+        scrub.run()
+        scrub.cpu_s, scrub.ran_s = cpu_s, ran_s
+        scrubber.returned(scrub, node.now)
+        scrubber.hasten(node.logs.get(WHERE))  # type: ignore[arg-type]
+        node.after(rest_s - 0.5)
+        assert scrubber.step(node.now) is None
+        node.after(0.6)
+        assert scrubber.step(node.now) is not None, (cpu_s, ran_s)
+
+
+def test_many_small_segments_are_read_within_the_interval_and_not_one_a_second() -> None:
+    node = Node(MemoryDisk(), barnabas_scrub_interval_ms="5000")
+    node.create("t")
+    for n in range(60):
+        node.append(batch(f"{n}"))
+        rolled(node)
+    after(node, 16)
+    assert node.broker.maintenance.scrubber.rounds == 1
 
 
 def test_the_scrubber_can_be_turned_off() -> None:

@@ -49,6 +49,14 @@ def _no_files(path: Path, bases: list[int], which: int) -> None:
     (path / f"{bases[which]:020d}.log").unlink()
 
 
+def _change(file: Path, position: int, byte: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[position] = byte
+    file.write_bytes(content)
+
+
+EPOCH_BYTE = 15
+"""The last byte of the leader epoch of a file's first batch, which no CRC covers."""
 HARMS: dict[str, tuple[Callable[[Path, list[int]], object], str]] = {
     "first deleted": (lambda path, bases: _no_files(path, bases, 0), "up to"),
     "middle deleted": (lambda path, bases: _no_files(path, bases, 2), "the next begins at"),
@@ -60,6 +68,10 @@ HARMS: dict[str, tuple[Callable[[Path, list[int]], object], str]] = {
     "middle cut": (
         lambda path, bases: os.truncate(path / f"{bases[2]:020d}.log", 300),
         "the end are no batch",
+    ),
+    "an epoch changed": (
+        lambda path, bases: _change(path / f"{bases[2]:020d}.log", EPOCH_BYTE, 99),
+        "comes after epoch 99",
     ),
     "last emptied": (lambda path, bases: (path / f"{bases[-1]:020d}.log").write_bytes(b""), "was synced"),
     "last deleted": (lambda path, bases: _no_files(path, bases, -1), "was synced"),

@@ -22,7 +22,7 @@ from barnabas.log.producer_replay import replay_producers
 from barnabas.log.reading import readable_headers
 from barnabas.log.segments.aside import DAMAGED, keep_aside, records_follow
 from barnabas.log.segments.names import base_of, file_name
-from barnabas.log.segments.scan import batches_of
+from barnabas.log.segments.scan import batches_of, misfit
 from barnabas.log.segments.sealed import check_first, check_sealed
 from barnabas.log.segments.segment import MAX_OFFSET, Segment
 from barnabas.log.segments.transactions import read_sums
@@ -426,21 +426,9 @@ def _reread_segment(
     segment.start_over()
     count = seen = 0
     try:
-        for position, header, _ in batches_of(file, 0, size):
-            if not end <= header.base_offset <= header.last_offset < limit:
-                return (
-                    end,
-                    epoch,
-                    count,
-                    f"{file.path}: offset {header.base_offset} at {position} is no successor",
-                )
-            if header.leader_epoch < epoch:
-                return (
-                    end,
-                    epoch,
-                    count,
-                    f"{file.path}: epoch {header.leader_epoch} at {position} after {epoch}",
-                )
+        for _, header, _ in batches_of(file, 0, size):
+            if wrong := misfit(header, end, limit, epoch):
+                return end, epoch, count, f"{file.path}: {wrong}"
             segment.note(header.last_offset, header.max_timestamp, header.size)
             end, epoch = header.last_offset + 1, header.leader_epoch
             count += 1

@@ -20,9 +20,10 @@ from barnabas.cli.output import show
 from barnabas.errors import StorageError
 from barnabas.log.segments.index import OFFSET_ROW
 from barnabas.log.segments.names import base_of, file_name
+from barnabas.log.segments.scan import misfit
 from barnabas.log.storage.checkpoint import CLEANER_OFFSETS, LOG_STARTS, RECOVERY_POINTS, read_offsets
 from barnabas.log.storage.disk import OsDisk
-from barnabas.model import Offset, TopicPartition
+from barnabas.model import NO_EPOCH, NO_OFFSET, Epoch, Offset, TopicPartition
 from barnabas.wire.records import check_crc
 
 __all__ = ["PartitionCheck", "check_partition", "verify"]
@@ -73,7 +74,8 @@ def verify(args: argparse.Namespace) -> int:
 def check_partition(path: str) -> PartitionCheck:
     """`check_partition("barnabas-data/greetings-0")` -> PartitionCheck."""
     batches = records = size = 0
-    next_offset = -1
+    next_offset: Offset = NO_OFFSET
+    epoch: Epoch = NO_EPOCH
     problem: str | None = None
     damaged = False
     segments = _names(path, ".log")
@@ -89,9 +91,10 @@ def check_partition(path: str) -> PartitionCheck:
                     damaged = True
                 if not check_crc(batch.raw, 0, header):
                     bad = f"{name}: CRC of the batch at offset {header.base_offset} is wrong"
-                elif header.base_offset < next_offset:
-                    bad, damaged = f"{name}: offset {header.base_offset} comes again", True
+                elif wrong := misfit(header, next_offset, _END, epoch):
+                    bad, damaged = f"{name}: {wrong}", True
                 problem = problem or bad
+                epoch = header.leader_epoch
                 next_offset = header.last_offset + 1
                 batches += 1
                 records += header.count

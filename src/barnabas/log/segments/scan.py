@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from barnabas.errors import CorruptRecordError, ShortFileError, WireError
+from barnabas.model import Epoch, Offset
 from barnabas.ports import DiskFile
 from barnabas.wire.records import HEADER_SIZE, BatchHeader, check_crc, read_batch_header
 
-__all__ = ["FileSlice", "batches_of", "headers_of"]
+__all__ = ["FileSlice", "batches_of", "headers_of", "misfit"]
 
 _WINDOW = 4096
 _CHUNK = 1 << 20
@@ -105,6 +106,17 @@ def batches_of(file: DiskFile, position: int, end: int) -> Iterator[tuple[int, B
         if not at:
             raise CorruptRecordError(f"{file.path} ends within a batch at {position}")
         position += at
+
+
+def misfit(header: BatchHeader, next_: Offset, limit: Offset, epoch: Epoch) -> str:
+    """Return what is wrong with the place of a batch, or "": offsets from `next_` up to `limit` fit, and no
+    epoch below `epoch`, that of the batch before.  No CRC covers either: its neighbours are the witnesses.
+    """
+    if not next_ <= header.base_offset <= header.last_offset < limit:
+        return f"offset {header.base_offset} is no successor of {next_ - 1}"
+    if header.leader_epoch < epoch:
+        return f"epoch {header.leader_epoch} at offset {header.base_offset} comes after epoch {epoch}"
+    return ""
 
 
 def _header(file: DiskFile, chunk: memoryview, at: int, position: int) -> BatchHeader:

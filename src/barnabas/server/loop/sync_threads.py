@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from queue import SimpleQueue
-from time import monotonic
-from typing import Protocol, TypeVar
+from time import monotonic, thread_time
+from typing import Protocol, TypeVar, runtime_checkable
 
 from barnabas.errors import StorageError
 from barnabas.log.storage.sync import Job
@@ -33,6 +33,14 @@ class Syncing(Protocol):
 
     def submit(self, job: Job, done: Callable[[Job, StorageError | None], None]) -> None: ...
     def stop(self) -> None: ...
+
+
+@runtime_checkable
+class Paced(Protocol):
+    """A job after which its owner rests, by what it took: seconds of CPU, and seconds in all."""
+
+    cpu_s: float
+    ran_s: float
 
 
 class Syncer:
@@ -62,13 +70,15 @@ class Syncer:
         while (item := self._queue.get()) is not None:
             job, done = item
             error: StorageError | None = None
-            begun = monotonic()
+            begun, worked = monotonic(), thread_time()
             try:
                 job.run()
             except StorageError as failed:
                 error = failed
             except Exception as failed:
                 error = StorageError(f"a sync failed in a way nobody foresaw: {failed!r}", fatal=True)
+            if isinstance(job, Paced):
+                job.cpu_s, job.ran_s = thread_time() - worked, monotonic() - begun
             try:
                 self._loop.call_soon_threadsafe(self._done, job, done, error, monotonic() - begun)
             except RuntimeError:  # the loop is closed: nobody waits any more

@@ -2,8 +2,8 @@
 
 First it reads what was read or written lately, or what somebody is in doubt about, as that is what readers meet.
 Besides, a node reads all its segments in `barnabas.scrub.interval.ms`, evenly: in each second as many bytes as
-that takes, at most `_MOST_BYTES`.  After each piece it rests for at least 99 times as long as the piece took: 1 %
-of a core.
+that takes, at most `_MOST_BYTES`, small segments together.  After each piece it rests, so that it takes at most
+1 % of a core, and a tenth of a disk's time.  Waiting for a thread counts for neither: a busy node finds rot too.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from barnabas.config import Config
 from barnabas.errors import CorruptRecordError, LostFileError, StorageError
 from barnabas.log.reading import damaged_at
 from barnabas.log.segments.damage import DamagedError
-from barnabas.log.segments.scan import batches_of
-from barnabas.model import Now, Offset
+from barnabas.log.segments.scan import batches_of, misfit
+from barnabas.model import NO_EPOCH, NO_OFFSET, Epoch, Now, Offset
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log
@@ -32,7 +32,8 @@ __all__ = ["Part", "Scrub", "Scrubber"]
 
 _LEAST_BYTES, _MOST_BYTES = 64 << 10, 4 << 20
 _STEP_S = 1.0
-_REST = 99
+_REST, _REST_OF_DISK = 99, 9
+"""By how much a rest is longer than the CPU that the piece before took, and than its reading."""
 _LOOK_AGAIN_S = 60.0
 _LATELY_S = 10.0
 """Seconds between two looks for what was read or written lately."""
@@ -47,7 +48,9 @@ class Part:
     """What is durable of one segment, and how far it was read; `run` may be called in any thread."""
 
     __slots__ = (
+        "before",
         "end",
+        "epoch",
         "generation",
         "log",
         "lost",
@@ -67,6 +70,9 @@ class Part:
         self.offset: Offset = max(segment.base, offset)
         self.reason = ""
         """The fault of the batch at `offset`, "" while none was found."""
+        self.before: Offset = NO_OFFSET
+        """The base offset of the batch that was read last, and its epoch."""
+        self.epoch: Epoch = NO_EPOCH
         self.lost: LostFileError | None = None
         """Why it could not be opened: its file is gone."""
         self.read = 0
@@ -98,9 +104,10 @@ class Part:
         begun = self.position
         try:
             for at, header, _ in batches_of(file, begun, self.end):
-                if not self.offset <= header.base_offset <= header.last_offset < self.segment.limit:
-                    self.reason = f"{file.path}: offset {header.base_offset} at {at} is no successor"
+                if wrong := misfit(header, self.offset, self.segment.limit, self.epoch):
+                    self.reason = f"{file.path}: {wrong}"
                     break
+                self.before, self.epoch = header.base_offset, header.leader_epoch
                 self.position, self.offset = at + header.size, header.last_offset + 1
                 if self.position - begun >= self.size:
                     break
@@ -117,12 +124,14 @@ class Part:
 class Scrub:
     """What a thread reads at once: a part of a segment, or several small ones of a directory."""
 
-    __slots__ = ("cancelled", "directory", "parts")
+    __slots__ = ("cancelled", "cpu_s", "directory", "parts", "ran_s")
 
     def __init__(self, parts: list[Part]) -> None:
         self.parts = parts
         self.directory = _directory(parts[0])
         self.cancelled = False
+        self.cpu_s = self.ran_s = 0.0
+        """What `run` took, by the thread that called it."""
 
     def run(self) -> None:
         """Read and check.  Raises StorageError where the disk cannot read."""
@@ -199,13 +208,13 @@ class Scrubber:
 
     __slots__ = (
         "_due",
-        "_handed_at",
         "_interval",
         "_lately",
         "_logs",
         "_on_damage",
         "_part",
         "_rested_at",
+        "_round",
         "_route",
         "_total",
         "read_bytes",
@@ -224,8 +233,9 @@ class Scrubber:
         self._lately = _Lately(logs)
         self._due = 0.0
         self._rested_at = 0.0
-        self._handed_at = 0.0
         self._part: Part | None = None
+        """The part of the round to go on with."""
+        self._round: Scrub | None = None
         self._route: Iterator[Part] = iter(())
         self._total = 0
         self.rounds = 0
@@ -246,27 +256,39 @@ class Scrubber:
         if self._interval <= 0 or now.mono < self._rested_at:
             return None
         scrub: Scrub | None = None
-        if now.mono >= self._due:  # (also while much is read lately)
-            part = self._part
-            if part is None or not part.more or not _is_there(part):
-                part = self._part = self._next(now)
-            if part is not None:
-                part.size = min(max(int(self._total * _STEP_S / self._interval), _LEAST_BYTES), _MOST_BYTES)
-                self._due = inf
-                scrub = Scrub([part])
+        if now.mono >= self._due and (parts := self._of_round(now)):  # (also while much is read lately)
+            self._due = inf
+            scrub = self._round = Scrub(parts)
         scrub = scrub or self._lately.next(now)
         if scrub is not None:
-            self._handed_at, self._rested_at = now.mono, inf
+            self._rested_at = inf
         return scrub
 
-    def _next(self, now: Now) -> Part | None:
-        """Return the next segment to read; None: there is none among those looked at, or the round is over."""
+    def _of_round(self, now: Now) -> list[Part]:
+        """Return what the round reads in this step, small segments together."""
+        left = min(max(int(self._total * _STEP_S / self._interval), _LEAST_BYTES), _MOST_BYTES)
+        parts: list[Part] = []
+        while left > 0 and len(parts) < _MOST_PARTS:
+            part = self._part
+            if part is None or part in parts or not part.more or not _is_there(part):
+                part = self._part = self._next(now, begun=bool(parts))
+            if part is None or (parts and _directory(part) != _directory(parts[0])):
+                break
+            part.size = left
+            left -= part.end - part.position
+            parts.append(part)
+        return parts
+
+    def _next(self, now: Now, *, begun: bool) -> Part | None:
+        """Return the next segment to read; None: there is none among those looked at, or the round is over, which
+        counts once nothing of it is `begun`."""
         for _ in range(_SEGMENTS_PER_STEP):
             part = next(self._route, None)
             if part is None:
-                self.rounds += self._total > 0
-                self._route = self._every_segment(now)
-                self._due = now.mono + min(_LOOK_AGAIN_S, self._interval)
+                if not begun:
+                    self.rounds += self._total > 0
+                    self._route = self._every_segment(now)
+                    self._due = now.mono + min(_LOOK_AGAIN_S, self._interval)
                 return None
             if _is_there(part):
                 return part
@@ -281,19 +303,21 @@ class Scrubber:
 
     def returned(self, scrub: Scrub, now: Now) -> None:
         """A thread has read it, or could not."""
-        self._rested_at = now.mono + max(_STEP_S, _REST * (now.mono - self._handed_at))
+        self._rested_at = now.mono + max(_STEP_S, _REST * scrub.cpu_s, _REST_OF_DISK * scrub.ran_s)
         self.read_bytes += scrub.read
-        for part in scrub.parts:
-            if part is self._part:
-                self._due = now.mono + max(_STEP_S, part.read * self._interval / max(self._total, 1))
-            else:
+        if scrub is self._round:
+            self._round = None
+            self._due = now.mono + max(_STEP_S, scrub.read * self._interval / max(self._total, 1))
+        else:
+            for part in scrub.parts:
                 self._lately.returned(part)
+        for part in scrub.parts:
             if not _is_there(part):
                 continue
             if part.lost is not None:
                 self._on_damage(part.log, part.lost, now)
             elif part.reason:
-                self._on_damage(part.log, damaged_at(part.log, part.offset, part.reason), now)
+                self._on_damage(part.log, damaged_at(part.log, _first_wrong(part), part.reason), now)
 
     def __repr__(self) -> str:
         return f"<Scrubber rounds={self.rounds} {self._part!r}>"
@@ -318,6 +342,12 @@ def _read_there(log: Log, offsets: list[Offset]) -> Iterator[Part]:
                     break
                 continue
         yield Part(log, segment)
+
+
+def _first_wrong(part: Part) -> Offset:
+    """Return where the damage begins: where an epoch falls it may be the batch before that has a wrong one."""
+    known = part.log.epoch_at(part.before)
+    return part.before if part.before >= 0 and part.epoch != known >= 0 else part.offset
 
 
 def _directory(part: Part) -> str:
