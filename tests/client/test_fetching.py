@@ -16,9 +16,10 @@ from barnabas.client.fetching import RawBatch, Visible, fetch_range
 from barnabas.client.offsets import list_offsets
 from barnabas.client.producer import Producer
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError
-from barnabas.model import Uuid
+from barnabas.model import TopicPartition, Uuid
 from barnabas.wire.control import ControlType, write_control
 from barnabas.wire.records import Record, batches, read_batch_header, read_records, write_batch
+from barnabas.wire.schemas.cluster import MetadataRequest
 from barnabas.wire.schemas.control_records import EndTxnMarker
 from barnabas.wire.schemas.fetch import (
     AbortedTransaction,
@@ -212,7 +213,7 @@ def test_bytes_behind_good_batches_that_are_no_batch_are_named_by_their_offset(b
     assert "barnabas log verify" in (caught.value.next_step or "")
 
 
-def test_a_leader_that_cannot_find_its_batch_is_an_error_at_once(broker: FakeBroker) -> None:
+def test_a_leader_that_never_finds_its_batch_is_an_error(broker: FakeBroker) -> None:
     def damaged(request: FetchRequest) -> FetchResponse:
         data = PartitionData(partition_index=0, error_code=ErrorCode.CORRUPT_MESSAGE, high_watermark=30)
         topic = FetchableTopicResponse(topic="t", topic_id=broker.topics["t"], partitions=[data])
@@ -224,10 +225,36 @@ def test_a_leader_that_cannot_find_its_batch_is_an_error_at_once(broker: FakeBro
         list(fetch_range(broker.address, "t", 0, 12, 30))
     with (
         pytest.raises(CorruptRecordError, match=said) as caught,
-        Consumer(broker.address, "t", start="earliest", idle=PATIENCE_S) as consumer,
+        Consumer(broker.address, "t", start="earliest", idle=PATIENCE_S, timeout=0.3) as consumer,
     ):
         list(consumer)
     assert "barnabas log verify" in (caught.value.next_step or "")
+
+
+def test_a_consumer_asks_for_a_damaged_batch_until_a_whole_copy_leads(broker: FakeBroker) -> None:
+    """A bit on one of three disks costs the reader nothing: first it meets the batch, then the leader does."""
+    asked = 0
+
+    def heals(request: FetchRequest) -> FetchResponse | None:
+        nonlocal asked
+        asked += 1
+        if asked > 3:
+            return None  # (the usual answer)
+        raw = bytearray(broker.partitions["t", 0])
+        raw[70] ^= 1
+        bad = PartitionData(partition_index=0, high_watermark=30)
+        bad.error_code, bad.records = (
+            (ErrorCode.NONE, raw) if asked == 1 else (ErrorCode.CORRUPT_MESSAGE, b"")
+        )
+        topic = FetchableTopicResponse(topic="t", topic_id=broker.topics["t"], partitions=[bad])
+        return FetchResponse(responses=[topic])
+
+    broker.on(FetchRequest, heals)
+    looked = len(broker.asked(MetadataRequest))
+    with Consumer(broker.address, "t", start="earliest", idle=PATIENCE_S) as consumer:
+        consumer.stop_at({TopicPartition("t", 0): 30})
+        assert [message.offset for message in consumer] == list(range(30))
+    assert len(broker.asked(MetadataRequest)) >= looked + 3, "another may lead by now"
 
 
 @pytest.mark.parametrize(
@@ -247,7 +274,7 @@ def test_a_batch_that_lies_about_its_offset_leads_nobody_past_records(
         list(fetch_range(broker.address, "t", 0, 0, 30))
     with (
         pytest.raises(CorruptRecordError, match=said),
-        Consumer(broker.address, "t", start="earliest", idle=PATIENCE_S) as consumer,
+        Consumer(broker.address, "t", start="earliest", idle=PATIENCE_S, timeout=0.3) as consumer,
     ):
         list(consumer)
 

@@ -16,6 +16,8 @@ __all__ = ["FetchErrors", "FetchLimits", "Fetched", "decode", "fetch_request", "
 
 _MAX_DECOMPRESSED = 1 << 30
 _READERS_ERRORS = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+_MENDED_S = 3.0
+"""For so long what cannot be read is asked for again."""
 _BY_NAME = 12  # the last version of Fetch that names topics
 
 
@@ -33,6 +35,8 @@ class FetchErrors:
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self._since: float | None = None
+        self._unreadable: dict[TopicPartition, tuple[Offset, float]] = {}
+        """What could not be read, and since when."""
 
     def __repr__(self) -> str:
         return f"<FetchErrors since={self._since}>"
@@ -50,6 +54,20 @@ class FetchErrors:
         elif now - self._since > self._timeout:
             raise error
 
+    def for_the_reader(self, fetched: Fetched, now: float) -> bool:
+        """Return whether the reader decides: records came, or the offset is gone, forbidden or stays unreadable.
+
+        A leader that is asked again at once checks what it sends, and another with a good copy takes over.
+        """
+        if not isinstance(fetched.error, CorruptRecordError):
+            self._unreadable.pop(fetched.target, None)
+            return not isinstance(fetched.error, KafkaError) or fetched.error.code in _READERS_ERRORS
+        offset, since = self._unreadable.get(fetched.target, (-1, now))
+        if offset != fetched.asked:
+            self._unreadable[fetched.target] = fetched.asked, now
+            return False
+        return now - since >= min(_MENDED_S, self._timeout)
+
 
 class Fetched(NamedTuple):
     """What came of one partition: records from offset `asked` on, and where to go on.
@@ -63,11 +81,6 @@ class Fetched(NamedTuple):
     next_offset: Offset
     high_watermark: Offset
     error: BarnabasError | None = None
-
-    @property
-    def for_the_reader(self) -> bool:
-        """Whether the reader decides: records came, or the offset is gone, forbidden or unreadable."""
-        return not isinstance(self.error, KafkaError) or self.error.code in _READERS_ERRORS
 
 
 def fetch_request(

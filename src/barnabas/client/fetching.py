@@ -216,7 +216,7 @@ def whole_batches(
 
 
 def no_batch_there(target: object, offset: Offset) -> CorruptRecordError:
-    """What CORRUPT_MESSAGE means in the answer to a fetch: to ask again would not mend a log."""
+    """What CORRUPT_MESSAGE means in the answer to a fetch: this leader has no such batch, another may."""
     said = f"{target}: the leader finds no batch at offset {offset} in its log"
     return CorruptRecordError(said, next_step=_VERIFY)
 

@@ -159,7 +159,7 @@ class Prefetcher:
             try:
                 response = connection.collect(under_way.ticket)
                 for fetched in read_answer(response, under_way.asked, self.cluster.topic_name):
-                    if fetched.for_the_reader:
+                    if self._errors.for_the_reader(fetched, monotonic()):
                         answered.append(fetched)
                     elif fetched.error is not None:
                         self._trouble(fetched.error, {fetched.target.topic})

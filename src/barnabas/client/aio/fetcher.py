@@ -91,7 +91,7 @@ class AsyncFetcher:
             request, version = fetch_request(asked, ids, served, isolation=self.isolation, limits=self.limits)
             response = await connection.request(request, version)
             for fetched in read_answer(response, asked, self.cluster.metadata.topic_name):
-                if fetched.for_the_reader:
+                if self._errors.for_the_reader(fetched, asyncio.get_running_loop().time()):
                     answered.append(fetched)
                 elif fetched.error is not None:
                     await self._trouble(fetched.error, {fetched.target.topic})
