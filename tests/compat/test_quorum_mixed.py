@@ -147,7 +147,7 @@ def test_our_controller_and_our_broker_join_an_apache_quorum(apache: Path, tmp_p
         eventually(lambda: create_topic(broker, "flights") == ErrorCode.NONE, 60)
         at = ("--bootstrap-server", f"127.0.0.1:{broker.port}")
         config = ("--command-config", str(controller.properties))
-        said = kafka_class(QUORUM, *at, *config, "add-controller")
+        said = eventually(lambda: kafka_class(QUORUM, *at, *config, "add-controller"), 60, "5 is added")
         assert said.startswith(f"Added controller 5 with directory id {controller.directory_id} ")
         everybody = [*theirs, controller.controller]
         row = eventually(lambda: (r := leading(everybody)) and level(r, 5) and r)
