@@ -14,6 +14,7 @@ from tests.compat.conftest import KAFKA, kafka_class
 from tests.compat.kafka_node import KafkaNode
 from tests.compat.moving.nodes import typed
 from tests.server.quorum_processes import Member, eventually, free_ports
+from tools.peer import CONFIGS
 
 from barnabas.client.admin.admin import Admin
 from barnabas.client.producer import Producer
@@ -46,7 +47,7 @@ def bootstrap(apache: Path, tmp_path: Path) -> Iterator[str]:
             eventually(lambda: admin.describe_cluster().brokers, 90, "Apache Kafka serves")
             admin.create_topic(TOPIC, partitions=1, replication=1)
         kafka_class(
-            *("org.apache.kafka.tools.ConfigCommand", "--bootstrap-server", address, "--alter"),
+            *(CONFIGS, "--bootstrap-server", address, "--alter"),
             *(
                 "--entity-type",
                 "groups",
