@@ -187,13 +187,14 @@ def test_a_damaged_table_of_a_cleanly_closed_log_is_rebuilt(damage: str) -> None
     log = open_log(disk)
     values = fill(log, 40)
     log.close(NOW)
-    for name, content in tables(log).items():
-        if not name.endswith("index"):
-            continue
+    indexes = {name: content for name, content in tables(log).items() if name.endswith("index")}
+    for name, content in indexes.items():
         disk.remove(f"{PATH}/{name}")
         if damage != "missing":
             disk.put(f"{PATH}/{name}", content[:-3] if damage == "torn" else b"\x7f" * 24)
     again = open_log(disk, clean=True)
+    gone = indexes if damage == "missing" else ()
+    assert sorted(again.recovery.remade) == sorted(f"{PATH}/{name}" for name in gone)
     assert values_of(again) == values
     for offset in range(40):
         assert contents(again, offset)[0] == (offset, values[offset])
@@ -233,6 +234,7 @@ def test_aborted_transactions_stay_hidden_when_their_index_is_lost(fate: str, st
             disk.put(f"{PATH}/{name}", content[:34] if fate == "older" else disk.read(f"{PATH}/{names[0]}"))
     disk.crash("none" if stop == "clean" else "kill")
     again = open_log(disk, clean=stop == "clean", recovery_point=log.log_end_offset)
+    assert again.recovery.remade == (f"{PATH}/{names[1]}",)
     assert [(one[0], *one[1:3]) for one in again.aborted_transactions(0, again.log_end_offset)] == [
         (one[0], *one[1:3]) for one in aborted
     ]

@@ -73,20 +73,14 @@ def load(
         disk.sync_directory(log.path.rpartition("/")[0] or ".")
     deleted = _clear_leftovers(disk, log.path)
     gone = {base_of(name) for name in deleted}
-    bases, orphans, aside = _list_segments(log)
+    bases, orphans, tables, aside = _list_segments(log)
     if not bases:
         _demand(log, log_start, required, "its segments are gone")
         _miss_end(log, log_start, synced, "its segments are gone")
         _start_empty(log, log_start, now)
         return False
     _load_segments(log, bases)
-    sums = read_sums(log.disk, log.path) if clean or len(bases) > 1 else {}
-    for segment in log.segments:
-        # (the last one may have grown since that was written down, unless the stop was clean)
-        wanted = sums.get(segment.base) if clean or segment is not log.segments[-1] else None
-        if not _transactions_good(segment, wanted):
-            clean, recovery_point = False, min(recovery_point, segment.base)
-            break
+    clean, recovery_point = _check_tables(log, tables, recovery_point, clean=clean)
     if clean:
         clean = _trust(log)
     if not clean:
@@ -275,8 +269,9 @@ def _finish_swaps(disk: Disk, path: str, files: list[str], swaps: list[str]) -> 
         disk.sync_directory(path)
 
 
-def _list_segments(log: LogState) -> tuple[list[Offset], set[Offset], list[str]]:
-    """Return the segments that are there, those of which there are only tables, and the files kept aside."""
+def _list_segments(log: LogState) -> tuple[list[Offset], set[Offset], set[str], list[str]]:
+    """Return the segments that are there, those of which there are only tables, all tables, and the files kept
+    aside."""
     names = log.disk.list(log.path)
     logs = {
         base_of(name) for name in names if name.endswith(".log") and len(name) == 24 and base_of(name) >= 0
@@ -291,10 +286,31 @@ def _list_segments(log: LogState) -> tuple[list[Offset], set[Offset], list[str]]
         elif name.endswith(_TABLES) and base not in logs:
             orphans.add(base)
     log.snapshots.found(snapshots)
-    return sorted(logs), orphans, [name for name in names if name.endswith(DAMAGED)]
+    tables = {name for name in names if name.endswith(_TABLES)}
+    return sorted(logs), orphans, tables, [name for name in names if name.endswith(DAMAGED)]
 
 
 # --- segments ---------------------------------------------------------------------------------------------
+
+
+def _check_tables(
+    log: LogState, tables: set[str], recovery_point: Offset, *, clean: bool
+) -> tuple[bool, Offset]:
+    """Note which tables are gone.  Returns whether the stop counts as clean yet, and whence all is read again."""
+    trusted = len(log.bases) if clean else max(0, bisect_right(log.bases, recovery_point) - 1)
+    names = [file_name(base, kind) for base in log.bases[:trusted] for kind in (".index", ".timeindex")]
+    remade = [f"{log.path}/{name}" for name in names if name not in tables]
+    sums = read_sums(log.disk, log.path) if clean or len(log.bases) > 1 else {}
+    for place, segment in enumerate(log.segments):
+        # (the last one may have grown since that was written down, unless the stop was clean)
+        wanted = sums.get(segment.base) if clean or segment is not log.segments[-1] else None
+        if not _transactions_good(segment, wanted):
+            if place < trusted:
+                remade.append(segment.path(".txnindex"))
+            clean, recovery_point = False, min(recovery_point, segment.base)
+            break
+    log.found(log.recovery._replace(remade=tuple(remade)))
+    return clean, recovery_point
 
 
 def _transactions_good(segment: Segment, wanted: int | None) -> bool:

@@ -220,6 +220,9 @@ LOG_ADOPTED = register(
     _W,
     "partition.metadata did not say whose a log is: it was written again for the topic of its directory's name",
 )
+LOG_INDEX_REMADE = register(
+    "log.index-remade", _W, "an index of a log was gone or wrong, and is made again from its records"
+)
 LOG_RECOVERED = register("log.recovered", _I, "logs were recovered after an unclean stop")
 LISTENER_OPEN = register(
     "listener.open", _W, "whoever reaches a listener from another machine may do everything without a login"
