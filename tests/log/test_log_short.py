@@ -17,6 +17,7 @@ from tests.log.log_building import (
 )
 
 from barnabas.log.log import Log
+from barnabas.log.segments.index import TIME_ROW
 from barnabas.sim.kernel.disk import MemoryDisk
 
 LARGE = small(segment_bytes=1 << 20, index_interval_bytes=4096)
@@ -44,6 +45,7 @@ def test_a_short_log_is_closed_without_tables_and_read_as_with_them() -> None:
     found = again(disk, log)
     assert beside(disk) == {"log"}
     assert found.recovery.clean and values_of(found) == [*values, b"last", b"older"]
+    assert found.recovery.remade == (), "nothing is gone"
     assert found.log_end_offset == found.durable_end_offset == 7
     assert (found.active.max_timestamp, found.active.max_timestamp_offset) == (NOW.wall_ms + 5000, 5)
     latest = found.offset_for_timestamp(NOW.wall_ms + 1, 7)
@@ -117,3 +119,39 @@ def test_tables_of_a_longer_log_do_not_outlive_it(how: str) -> None:
 def log_size_of_one(values: list[bytes]) -> int:
     """Bytes of the batch of the first value."""
     return len(batch(values[0]))
+
+
+@pytest.mark.parametrize("kind", [".index", ".timeindex"])
+@pytest.mark.parametrize("place", [1, -1])
+def test_a_table_that_is_gone_beside_the_other_is_named_once_and_made_again(kind: str, place: int) -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    values = fill(log, 40)
+    log.close(NOW)
+    path = log.segments[place].path(kind)
+    content = disk.read(path)
+    disk.remove(path)
+    found = open_log(disk, clean=True)
+    assert found.recovery.remade == (path,) and values_of(found) == values
+    found.close(NOW)
+    assert disk.read(path) == content
+    assert open_log(disk, clean=True).recovery.remade == ()
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_time_index_that_ends_too_early_hides_no_record_from_searches_by_time(rows: int) -> None:
+    """An older copy of it: the segment would seem to have nothing so late, and the search would pass it over."""
+    disk = new_disk()
+    log = open_log(disk, small(index_interval_bytes=1))
+    for n in range(40):
+        append(log, batch(b"x" * 90, timestamp=NOW.wall_ms + n))
+    log.close(NOW)
+    path = log.segments[1].path(".timeindex")
+    late = log.bases[2] - 1
+    content = disk.read(path)
+    disk.remove(path)
+    disk.put(path, content[: rows * TIME_ROW])
+    found = open_log(disk, small(index_interval_bytes=1), clean=True)
+    at = found.offset_for_timestamp(NOW.wall_ms + late, 40)
+    assert at is not None and at.offset == late
+    assert found.recovery.remade == (path,) and disk.read(path) == content

@@ -23,7 +23,7 @@ from barnabas.log.reading import readable_headers
 from barnabas.log.segments.aside import DAMAGED, keep_aside, records_follow
 from barnabas.log.segments.names import base_of, file_name
 from barnabas.log.segments.scan import batches_of, misfit
-from barnabas.log.segments.sealed import check_first, check_sealed
+from barnabas.log.segments.sealed import check_first, check_sealed, remake_tables
 from barnabas.log.segments.segment import MAX_OFFSET, Segment
 from barnabas.log.segments.transactions import read_sums
 from barnabas.log.state import LogState
@@ -296,20 +296,21 @@ def _list_segments(log: LogState) -> tuple[list[Offset], set[Offset], set[str], 
 def _check_tables(
     log: LogState, tables: set[str], recovery_point: Offset, *, clean: bool
 ) -> tuple[bool, Offset]:
-    """Note which tables are gone.  Returns whether the stop counts as clean yet, and whence all is read again."""
+    """Make tables that are gone.  Returns whether the stop counts as clean yet, and whence all is read again."""
     trusted = len(log.bases) if clean else max(0, bisect_right(log.bases, recovery_point) - 1)
-    names = [file_name(base, kind) for base in log.bases[:trusted] for kind in (".index", ".timeindex")]
-    remade = [f"{log.path}/{name}" for name in names if name not in tables]
+    for segment in log.segments[:trusted]:
+        gone = [kind for kind in _TABLES[:2] if file_name(segment.base, kind) not in tables]
+        if len(gone) == 1:  # both or none are written (`ending`), and without both the headers are read
+            remake_tables(log, segment, gone)
     sums = read_sums(log.disk, log.path) if clean or len(log.bases) > 1 else {}
     for place, segment in enumerate(log.segments):
         # (the last one may have grown since that was written down, unless the stop was clean)
         wanted = sums.get(segment.base) if clean or segment is not log.segments[-1] else None
         if not _transactions_good(segment, wanted):
             if place < trusted:
-                remade.append(segment.path(".txnindex"))
+                log.found(log.recovery._replace(remade=(*log.recovery.remade, segment.path(".txnindex"))))
             clean, recovery_point = False, min(recovery_point, segment.base)
             break
-    log.found(log.recovery._replace(remade=tuple(remade)))
     return clean, recovery_point
 
 

@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING
 
 from barnabas.errors import CorruptRecordError
 from barnabas.log.segments.damage import Damage, examine
-from barnabas.log.segments.index import OFFSET_ROW
+from barnabas.log.segments.index import OFFSET_ROW, TIME_ROW
 from barnabas.log.segments.names import file_name
 from barnabas.log.segments.scan import headers_of
-from barnabas.model import Offset
+from barnabas.model import NO_TIMESTAMP, Offset
 
 if TYPE_CHECKING:
     from barnabas.log.segments.segment import Segment
     from barnabas.log.state import LogState
 
-__all__ = ["check_first", "check_sealed"]
+__all__ = ["check_first", "check_sealed", "remake_tables"]
 
 _ROW = Struct(">ii").unpack
+_TIME = Struct(">q").unpack_from
+_MOST_TIME = (1 << 63) - 1
 
 
 def check_first(log: LogState, first: Offset, gone: set[Offset]) -> list[Damage]:
@@ -50,42 +52,64 @@ def check_sealed(log: LogState, count: int, orphans: set[Offset], gone: set[Offs
         lost = min((base for base in missing if segment.base < base < end), default=None)
         limit = end if lost is None else lost
         gaps = segment.base < log.recovery.gaps_below
-        if not _ends_well(segment, limit, gaps):
+        newest = _ends_well(segment, limit, gaps)
+        if newest is None:
             found += examine(segment, limit, gaps=gaps)
+        elif newest > _last_time(segment):  # a search by time would pass over the segment
+            remake_tables(log, segment, [".timeindex"])
         if lost is not None:
             found.append(Damage(lost, end, f"{log.path}/{file_name(lost, '.log')} is missing"))
     return found
 
 
-def _ends_well(segment: Segment, end: Offset, gaps: bool) -> bool:
-    """Whether its last batch is whole, and ends where the next segment begins (`gaps`: or before that)."""
-    size = segment.end_position
+def remake_tables(log: LogState, segment: Segment, wrong: list[str]) -> None:
+    """Make the indexes of a segment anew, and note those that were gone or wrong.  Raises StorageError."""
+    segment.rebuild_tables()
+    log.unsynced.paths += segment.write_tables()
+    segment.close()
+    log.found(log.recovery._replace(remade=(*log.recovery.remade, *map(segment.path, wrong))))
+
+
+def _ends_well(segment: Segment, end: Offset, gaps: bool) -> int | None:
+    """Return the largest timestamp of the batches at its end; None if the last one is not whole, or does not end
+    where the next segment begins (`gaps`: or before that)."""
+    size, newest = segment.end_position, NO_TIMESTAMP
     row = _last_row(segment, ".index")
     if not size:
-        return gaps and not row and not _last_row(segment, ".timeindex")
+        return newest if gaps and not row and not _last_row(segment, ".timeindex") else None
     position = _ROW(row)[1] if len(row) == OFFSET_ROW else 0
     next_ = segment.base
     if not 0 <= position < size:
-        return False
+        return None
     try:
         for at, header in headers_of(segment.file, position, size):
             if not next_ <= header.base_offset <= header.last_offset < end:
-                return False
+                return None
             next_, position = header.last_offset + 1, at + header.size
+            newest = max(newest, header.max_timestamp)
     except CorruptRecordError:
-        return False
+        return None
     finally:
         segment.close()
-    return position == size and (next_ == end or gaps)
+    return newest if position == size and (next_ == end or gaps) else None
 
 
-def _last_row(segment: Segment, suffix: str) -> bytes:
-    """The last bytes of a table, as many as a row of the offset index has; none where there are none."""
+def _last_time(segment: Segment) -> int:
+    """Return the timestamp of the last row of the time index: the largest of a sealed segment, which is what a
+    segment without time index has, too."""
+    if not segment.disk.exists(segment.path(".timeindex")):
+        return _MOST_TIME
+    row = _last_row(segment, ".timeindex", TIME_ROW)
+    return int(_TIME(row)[0]) if len(row) == TIME_ROW else NO_TIMESTAMP
+
+
+def _last_row(segment: Segment, suffix: str, length: int = OFFSET_ROW) -> bytes:
+    """Return the last bytes of a table, as many as a row has; none where there are none."""
     disk, path = segment.disk, segment.path(suffix)
     if not disk.exists(path):
         return b""
     file = disk.open(path, read_only=True)
     try:
-        return file.read_at(max(0, file.size() - OFFSET_ROW), OFFSET_ROW)
+        return file.read_at(max(0, file.size() - length), length)
     finally:
         file.close()
