@@ -138,20 +138,26 @@ def test_a_table_that_is_gone_beside_the_other_is_named_once_and_made_again(kind
     assert open_log(disk, clean=True).recovery.remade == ()
 
 
-@pytest.mark.parametrize("rows", [0, 1])
-def test_a_time_index_that_ends_too_early_hides_no_record_from_searches_by_time(rows: int) -> None:
-    """An older copy of it: the segment would seem to have nothing so late, and the search would pass it over."""
-    disk = new_disk()
-    log = open_log(disk, small(index_interval_bytes=1))
+@pytest.mark.parametrize("fate", ["empty", "older", "another's"])
+@pytest.mark.parametrize("step", [1, -1])
+def test_a_time_index_that_is_not_its_segments_hides_no_record_from_searches_by_time(
+    fate: str, step: int
+) -> None:
+    """The segment would seem to have nothing so late, and the search would pass it over, or begin too late."""
+    disk, often = new_disk(), small(index_interval_bytes=1)
+    log = open_log(disk, often)
     for n in range(40):
-        append(log, batch(b"x" * 90, timestamp=NOW.wall_ms + n))
+        append(log, batch(b"x" * 90, timestamp=NOW.wall_ms + n * step))
     log.close(NOW)
-    path = log.segments[1].path(".timeindex")
-    late = log.bases[2] - 1
+    log = open_log(disk, often, clean=True)
+    assert log.recovery.remade == (), "nothing is wrong yet"
+    log.close(NOW)
+    path, other = (log.segments[place].path(".timeindex") for place in (1, 2 if step > 0 else 0))
     content = disk.read(path)
-    disk.remove(path)
-    disk.put(path, content[: rows * TIME_ROW])
-    found = open_log(disk, small(index_interval_bytes=1), clean=True)
-    at = found.offset_for_timestamp(NOW.wall_ms + late, 40)
-    assert at is not None and at.offset == late
+    left = {"empty": b"", "older": content[: len(content) // 2 // TIME_ROW * TIME_ROW]}
+    disk.put(path, left.get(fate, disk.read(other)))
+    late = log.bases[2] - 1 if step > 0 else log.bases[1]
+    found = open_log(disk, often, clean=True)
+    at = found.offset_for_timestamp(NOW.wall_ms + late * step, 40 if step > 0 else late + 1)
+    assert at is not None and at.offset == (late if step > 0 else 0)
     assert found.recovery.remade == (path,) and disk.read(path) == content

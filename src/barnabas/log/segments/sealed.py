@@ -8,6 +8,7 @@ not checked here: damage there is found when it is read, compacted, or by `barna
 
 from __future__ import annotations
 
+from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["check_first", "check_sealed", "remake_tables"]
 
 _ROW = Struct(">ii").unpack
-_TIME = Struct(">q").unpack_from
-_MOST_TIME = (1 << 63) - 1
+_TIME = Struct(">qi").unpack
 
 
 def check_first(log: LogState, first: Offset, gone: set[Offset]) -> list[Damage]:
@@ -55,7 +55,7 @@ def check_sealed(log: LogState, count: int, orphans: set[Offset], gone: set[Offs
         newest = _ends_well(segment, limit, gaps)
         if newest is None:
             found += examine(segment, limit, gaps=gaps)
-        elif newest > _last_time(segment):  # a search by time would pass over the segment
+        elif not _times_well(segment, newest):  # a search by time would pass over records
             remake_tables(log, segment, [".timeindex"])
         if lost is not None:
             found.append(Damage(lost, end, f"{log.path}/{file_name(lost, '.log')} is missing"))
@@ -94,13 +94,23 @@ def _ends_well(segment: Segment, end: Offset, gaps: bool) -> int | None:
     return newest if position == size and (next_ == end or gaps) else None
 
 
-def _last_time(segment: Segment) -> int:
-    """Return the timestamp of the last row of the time index: the largest of a sealed segment, which is what a
-    segment without time index has, too."""
+def _times_well(segment: Segment, newest: int) -> bool:
+    """Return whether the last row of the time index can be right: it says the largest timestamp of the segment, at
+    whose end `newest` is the largest.  A segment without time index has none that is wrong."""
     if not segment.disk.exists(segment.path(".timeindex")):
-        return _MOST_TIME
+        return True
     row = _last_row(segment, ".timeindex", TIME_ROW)
-    return int(_TIME(row)[0]) if len(row) == TIME_ROW else NO_TIMESTAMP
+    time, relative = _TIME(row) if len(row) == TIME_ROW else (NO_TIMESTAMP, 0)
+    if time <= newest:
+        return bool(time == newest)
+    try:  # timestamps do not grow here, or it is the index of another segment
+        first = islice(segment.headers(segment.locate(segment.base + relative)), 1)
+        return any(header.max_timestamp == time for _, header in first)
+    except CorruptRecordError:
+        return True
+    finally:
+        segment.release()
+        segment.close()
 
 
 def _last_row(segment: Segment, suffix: str, length: int = OFFSET_ROW) -> bytes:
