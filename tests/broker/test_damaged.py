@@ -204,6 +204,24 @@ def test_a_batch_that_claims_offsets_far_ahead_leaves_no_hole_in_a_follower() ->
     assert replicas.values(1) == replicas.values(2) == replicas.values(3) == ["0", "1", "2", "3", "4"]
 
 
+@pytest.mark.parametrize("followed_by", [0, 2])
+def test_a_batch_of_an_epoch_that_no_leader_had_is_damage(followed_by: int) -> None:
+    replicas = Replicas()
+    for n in range(4):
+        replicas.produce(f"{n}")
+        replicas.settle()
+    whole = values(replicas, 1)
+    at = [at for at, _ in replicas[2].log.segments[0].headers()][3 - followed_by]
+    replicas.crash(2)
+    replicas.fence(2)
+    replicas.disks[2].corrupt("/data/t-0/00000000000000000000.log", at + 12, flip=16)
+    replicas.restart(2)
+    assert replicas.nodes[2].outside.anew == ["/data/t-0"]
+    replicas.settle(20)
+    assert values(replicas, 2) == whole and 2 in replicas.state.isr
+    assert replicas[2].log.latest_epoch == replicas[1].log.latest_epoch
+
+
 def test_the_only_replica_that_can_lead_goes_on_with_what_it_can_read() -> None:
     replicas = Replicas()
     several_segments(replicas)

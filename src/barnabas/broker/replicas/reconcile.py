@@ -28,12 +28,14 @@ from barnabas.broker.replicas.hosted_partitions import HostedPartitions, HostedT
 from barnabas.broker.replicas.partition import Partition
 from barnabas.controller.image import RESOURCE_TOPIC, ImageDelta, MetadataImage, PartitionState, Topic
 from barnabas.log.log import Log
+from barnabas.log.segments.damage import Damage, DamagedError
 from barnabas.model import (
     DIRECTORY_LOST,
     DIRECTORY_MIGRATING,
     DIRECTORY_UNASSIGNED,
     NO_NODE,
     DirectoryId,
+    Epoch,
     Now,
     TopicId,
     TopicPartition,
@@ -322,6 +324,8 @@ class Reconciler:
         broker.space.applies_to(partition)
         if log.damage:
             broker.lacking.note(partition, now)
+        if log.latest_epoch > state.leader_epoch:
+            broker.guarded(lambda: self._doubt_epochs(partition, state.leader_epoch, now), now)
         self._moves.hosted(partition)
         if directory is not None and directory.directory_id != registered:
             assigned.append((topic.id, state.index, directory.directory_id))
@@ -341,6 +345,17 @@ class Reconciler:
             log.truncate_fully_and_start_at(0, now)
         log.belongs_to(topic.id)
         self._broker.host.adopted(log)
+
+    def _doubt_epochs(self, partition: Partition, latest: Epoch, now: Now) -> None:
+        """Call records damaged that claim an epoch which no leader had yet: no CRC covers a batch's epoch."""
+        log = partition.log
+        epoch, start = next(entry for entry in log.epochs.entries() if entry[0] > latest)
+        if start < log.log_end_offset:
+            damage = Damage(
+                start, log.log_end_offset, f"epoch {epoch} at {start}, and the latest is {latest}"
+            )
+            error = DamagedError(log.topic_partition, damage, log.note_damage([damage]))
+            self._broker.damage_found(partition, error, now)
 
     def _make(self, tp: TopicPartition, topic: Topic, wanted: DirectoryId | None, now: Now) -> Log | None:
         """The log, if it is made at once; None where a thread makes it, or it cannot be made."""
