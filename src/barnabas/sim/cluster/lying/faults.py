@@ -6,7 +6,7 @@ import random
 from typing import cast
 
 from barnabas.sim.cluster.faults import ClusterFault
-from barnabas.sim.cluster.lying.rot import Rot
+from barnabas.sim.cluster.lying.rot import METADATA, Rot
 from barnabas.sim.cluster.node import SimNode
 from barnabas.sim.kernel.lies import lie
 
@@ -124,7 +124,7 @@ class IdleSync(LyingFault):
 
     def strike(self, node: SimNode) -> str | None:
         self.node, self.disk, self.run_number = node, node.disk, node.run_number
-        self.disk.lying = True
+        self.disk.lying, self.disk.honest = True, (METADATA,)
         self.rot.begins(node)
         return f"n{node.id} for {self.lasts:.1f} s"
 

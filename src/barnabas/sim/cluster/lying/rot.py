@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from barnabas.sim.cluster.node import SimNode
     from barnabas.sim.cluster.world import World
 
-__all__ = ["ROOT", "Rot"]
+__all__ = ["METADATA", "ROOT", "Rot"]
 
 ROOT = "/data"
 _HANDED_OVER_S = 2.0
 """From the first who meets damage until nobody serves it."""
-_NOT_OURS = ("meta.properties", ".lock", f"/{METADATA_TOPIC}-0/", "bootstrap.checkpoint")
+METADATA = f"/{METADATA_TOPIC}-0"
+_NOT_OURS = ("meta.properties", ".lock", f"{METADATA}/", "bootstrap.checkpoint")
 """An operator's files, and those of the controllers: the quorum simulator lies about these."""
 
 
@@ -114,13 +115,16 @@ def _wrong(node: SimNode, log: Log) -> str | None:
     """Return the first batch on the disk that is not what was written; None when all are."""
     for segment in log.segments:
         path = segment.path(".log")
+        if segment.limit <= log.log_start_offset:
+            continue
         try:
-            content = node.disk.peek(path)[: segment.end_position]
-            if len(content) < segment.end_position:
+            begin = segment.locate(log.log_start_offset)  # what was deleted nobody reads any more
+            content = node.disk.peek(path)[begin : segment.end_position]
+            if len(content) < segment.end_position - begin:
                 return f"{path} is short"
             for at, header in batches(content):
                 if not check_crc(content, at, header):
-                    return f"the batch at {at} of {path} has a wrong CRC"
+                    return f"the batch at {begin + at} of {path} has a wrong CRC"
         except (StorageError, CorruptRecordError) as error:
             return str(error)
     return None
