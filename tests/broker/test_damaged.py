@@ -155,6 +155,46 @@ def test_a_follower_that_rots_leaves_the_in_sync_set_until_it_has_everything_aga
     assert values(replicas, 2) == values(replicas, 1) and 2 in replicas.state.isr
 
 
+@pytest.mark.parametrize("id_", [1, 2], ids=["leader", "follower"])
+def test_a_newest_file_that_was_set_back_while_it_was_written_leaves_no_hole(id_: int) -> None:
+    """What is written there next lies where other records belong, and after a start the log would look whole."""
+    replicas = Replicas()
+    path = "/data/t-0/00000000000000000000.log"
+    replicas.produce("0")
+    replicas.settle()
+    earlier = replicas.disks[id_].peek(path)
+    for n in range(1, 4):
+        replicas.produce(f"{n}")
+        replicas.settle()
+    replicas.disks[id_].rewrite(path, earlier)
+    answer = replicas.produce("4")
+    replicas.settle(2)
+    assert [start for _, start, _ in replicas.nodes[id_].outside.damages] == [1]
+    replicas.report(id_)
+    replicas.settle(20)
+    assert set(replicas.state.isr) == {1, 2, 3}
+    whole = ["0", "1", "2", "3"] + ["4"] * (answer.error == ErrorCode.NONE)
+    assert values(replicas, 1) == values(replicas, 2) == values(replicas, 3) == whole
+
+
+def test_the_only_replica_goes_on_where_its_newest_file_was_cut() -> None:
+    replicas = Replicas((1,))
+    replicas.produce("0")
+    replicas.settle()
+    path = "/data/t-0/00000000000000000000.log"
+    earlier = replicas.disks[1].peek(path)
+    replicas.produce("1")
+    replicas.settle()
+    replicas.disks[1].rewrite(path, earlier)
+    for value in ("2", "3"):
+        answer = replicas.produce(value)
+        replicas.settle()
+        assert answer.error == ErrorCode.NONE
+    log = replicas[1].log
+    assert [(one.start, one.end) for one in log.damage] == [(1, 2)]
+    assert log.read(2, 1 << 20, 4).read() == replicas.disks[1].peek(path)[len(earlier) :]
+
+
 @pytest.mark.parametrize(
     "byte", [7, 12, 15, 66], ids=["offset", "epoch far ahead", "epoch just ahead", "records"]
 )

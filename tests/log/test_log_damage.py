@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from tests.log.log_building import NOW, append, batch, fill, later, tick
+from tests.log.log_building import NOW, append, batch, fill, later, small, tick
 from tests.log.test_log_directories import TOPIC, A, formatted, opened
 
+from barnabas.errors import ShortFileError
 from barnabas.log.log import Log
+from barnabas.log.reading import damage_of
 from barnabas.log.segments.damage import FILE, Damage, DamagedError
+from barnabas.log.storage.disk import OsDisk
 from barnabas.log.storage.log_directories import LogDirectories
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import batches, check_crc, read_records
@@ -267,3 +272,31 @@ def test_an_end_that_is_missing_is_told(clean: bool) -> None:
         assert log is not None and log.log_end_offset == bases[-1]
         assert log.recovery.lost and log.recovery.cut_at == bases[-1]
         assert str(RECORDS) in log.recovery.reason
+
+
+def test_a_sync_finds_that_a_file_was_cut_and_positions_are_counted_again(tmp_path: Path) -> None:
+    """On a real disk: what was written since is at the file's end, before where the log looks for it."""
+    path = f"{tmp_path}/a-0"
+    log = Log.open(OsDisk(), path, small(segment_bytes=1 << 20), clean=True, now=NOW)
+    fill(log, 5)
+    file = log.active.path(".log")
+    size = log.active.end_position
+    os.truncate(file, size // 5 * 3)
+    append(log, batch(b"new"))
+    log.write()
+    job = log.begin_sync()
+    assert job is not None
+    job.run()
+    log.finish_sync(job)
+    assert isinstance(job.refused, ShortFileError) and log.durable_end_offset == 5
+    found = damage_of(log, file)
+    assert found is not None and (found.damage.start, found.damage.end) == (3, 5)
+    assert not log.is_short and os.path.getsize(file) == log.active.end_position
+    append(log, batch(b"next"))
+    log.sync()
+    data = log.read(5, 1 << 20, 7).read()
+    assert [record.value for at, h in batches(data) for record in read_records(data, at, h)] == [
+        b"new",
+        b"next",
+    ]
+    log.close(NOW)

@@ -46,7 +46,7 @@ _EXPIRY_EVERY_S = 600.0
 class Log(LogState):
     """The log of one partition.  Make one with `Log.open`."""
 
-    __slots__ = ("_next_expiry", "_pending", "lower_recovery_point", "page_cache")
+    __slots__ = ("_next_expiry", "lower_recovery_point", "page_cache")
 
     def __init__(
         self,
@@ -63,7 +63,6 @@ class Log(LogState):
         """Called, before a cut, with what the recovery point and the log start are to be at most (persisted)."""
         self.page_cache = config.flush_messages == NO_FLUSH
         """Whether acknowledgements do not wait for a sync (`flush.messages` = 9223372036854775807)."""
-        self._pending: list[Buffer] = []
         self._next_expiry = 0.0
 
     def __repr__(self) -> str:
@@ -271,7 +270,8 @@ class Log(LogState):
         return job
 
     def _make_job(self) -> SyncJob:
-        return self.unsynced.job(self.disk, self.path, self.active, self.epochs, self.written_end_offset)
+        end, size = self.written_end_offset, self.written_bytes
+        return self.unsynced.job(self.disk, self.path, self.active, self.epochs, end, size)
 
     def finish_sync(self, job: SyncJob) -> None:
         """`job` has run: its records are durable, unless it was refused or the log was cut meanwhile."""

@@ -187,10 +187,33 @@ def damage_of(log: LogState, path: str) -> DamagedError | None:
         return None
     end = min(segment.limit, log.written_end_offset)
     if log.disk.exists(path):
-        found = examine(segment, end, gaps=segment.base < log.recovery.gaps_below)
+        found = _overwritten(log, end) if segment is log.active else []
+        found = found or examine(segment, end, gaps=segment.base < log.recovery.gaps_below)
     else:
         found = [Damage(segment.base, end, f"{path} is missing")] if end > segment.base else []
     return DamagedError(log.topic_partition, found[0], log.note_damage(found)) if found else None
+
+
+def _overwritten(log: LogState, end: Offset) -> list[Damage]:
+    """Return what is gone of the newest segment if its file was cut, and whole batches were written there since.
+
+    They lie where the file ended, not where they were expected, and nobody misses the offsets between.
+    """
+    segment = log.active
+    next_, gaps = segment.base, []
+    if log.is_short:
+        with suppress(CorruptRecordError):
+            for _, header in segment.headers():
+                if header.base_offset > next_:
+                    gaps.append((next_, header.base_offset))
+                next_ = header.last_offset + 1
+    if next_ != end or not gaps:
+        return []
+    segment.place_again()
+    log.positions.clear()
+    return [
+        Damage(*gap, f"{segment.path('.log')} was cut, and written again behind {gap[0]}") for gap in gaps
+    ]
 
 
 def readable_headers(

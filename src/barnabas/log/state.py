@@ -25,7 +25,7 @@ from barnabas.log.segments.segment import NEVER, Segment
 from barnabas.log.segments.transactions import read_sums, write_sums
 from barnabas.log.unsynced import Unsynced
 from barnabas.model import Epoch, Now, Offset, TopicId, TopicPartition
-from barnabas.ports import Disk
+from barnabas.ports import Buffer, Disk
 
 if TYPE_CHECKING:
     from barnabas.config import LogConfig
@@ -50,6 +50,7 @@ class LogState:
 
     __slots__ = (
         "_high_watermark",
+        "_pending",
         "_read_before",
         "active",
         "bases",
@@ -106,6 +107,8 @@ class LogState:
         self.failed: StorageError | None = None
         """The file error after which this log refuses everything."""
         self.recovery = Recovery(gaps_below=cleaned)
+        self._pending: list[Buffer] = []
+        """Batches that were appended and not written yet."""
         """What opening found."""
         self.damage: list[Damage] = []
         """What cannot be read of it, in order."""
@@ -165,6 +168,17 @@ class LogState:
     def latest_epoch(self) -> Epoch:
         """The leader epoch of the last record, NO_EPOCH in an empty log."""
         return self.epochs.latest
+
+    @property
+    def written_bytes(self) -> int:
+        """The size that the active segment's file must have."""
+        return self.active.end_position - sum(map(len, self._pending))
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the active segment's file has fewer bytes.  Raises StorageError."""
+        size = self.written_bytes
+        return size > 0 and not self.active.file.read_at(size - 1, 1)
 
     @property
     def size(self) -> int:

@@ -46,14 +46,17 @@ class Unsynced:
         self.parents = [parent_of(path)]
         self.directory = True
 
-    def job(self, disk: Disk, path: str, last: SegmentFile, epochs: EpochCache, end: Offset) -> SyncJob:
-        """A sync of all of it and of what is written to the last segment, up to `end`; nothing is due then."""
+    def job(
+        self, disk: Disk, path: str, last: SegmentFile, epochs: EpochCache, end: Offset, size: int
+    ) -> SyncJob:
+        """A sync of all of it and of the `size` bytes in the last segment, up to `end`; nothing is due then."""
         active = last.unsynced_file
         job = SyncJob(
             disk,
             path,
             files=[*self.files, active] if active is not None else self.files,
             active=active,
+            active_bytes=size,
             paths=self.paths if active is not None or last.end_position else [*self.paths, last.path(".log")],
             directories=[path] * self.directory + self.parents,
             epochs=epoch_rows(epochs.entries()) if epochs.dirty else None,

@@ -293,16 +293,20 @@ class HostedPartitions:
     def _file_lost(self, partition: Partition, error: LostFileError, now: Now) -> bool:
         """Note what is gone of a log of which somebody cut or deleted a file.
 
-        A log of which the newest file was deleted goes on in another one.  False: the log has failed, or it is no
-        file of a segment.
+        A log of which the newest file is not whole goes on in another one.  False: the log has failed, or it is
+        no file of a segment.
         """
         log = partition.log
         if log.failed is not None or not log.disk.is_directory(log.path):
             return isinstance(error, ShortFileError)
         try:
+            log.write()
             if error.path == log.active.path(".log") and not log.disk.exists(error.path):
                 log.roll(now)
             found = damage_of(log, error.path)
+            if error.path == log.active.path(".log") and log.is_short:
+                log.roll(now)
+            partition.sync_again()
         except StorageError as failed:
             self.storage_failed(partition, StorageError(failed.message), now)
             return True

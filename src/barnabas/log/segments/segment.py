@@ -114,6 +114,16 @@ class Segment(SegmentFile):
         self.fresh_tables()
         self.end_position = 0
 
+    def place_again(self) -> None:
+        """Build the tables for where its batches lie in a file that somebody has cut."""
+        transactions, headers = self._transactions, [header for _, header in self.headers()]
+        self.start_over()
+        self._transactions = transactions
+        self._hints.clear()
+        for header in headers:
+            self.note(header.last_offset, header.max_timestamp, header.size)
+        self.cut_file(self.end_position)
+
     def fresh_tables(self) -> None:
         """Forget the tables; their files are written anew."""
         self._index = OffsetIndex(self.path(".index"))

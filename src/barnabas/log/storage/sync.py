@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from barnabas.errors import StorageError
+from barnabas.errors import ShortFileError, StorageError
 from barnabas.model import Offset
 from barnabas.ports import Disk, DiskFile
 
@@ -42,6 +42,7 @@ class SyncJob:
         *,
         files: list[DiskFile],
         active: DiskFile | None,
+        active_bytes: int,
         paths: list[str],
         directories: Sequence[str],
         epochs: bytes | None,
@@ -56,15 +57,15 @@ class SyncJob:
         self.files = files
         self.active = active
         """That of `files` which is the last segment's."""
-        self.active_bytes = 0 if active is None else active.size()
+        self.active_bytes = active_bytes
         """Bytes in it that are synced."""
         self.paths = paths
         self.directories = directories
         self._epochs = epochs
         self._cancelled = False
         self.refused: StorageError | None = None
-        """There was no room for the leader epochs, or no descriptor: nothing of this counts, and it may be tried
-        again."""
+        """There was no room for the leader epochs, or no descriptor, or somebody has cut the file: nothing of this
+        counts, and it may be tried again."""
 
     def __repr__(self) -> str:
         return f"<SyncJob {self.path} to={self.end_offset} files={len(self.files)}+{len(self.paths)}>"
@@ -83,13 +84,17 @@ class SyncJob:
         except StorageError as error:
             if self._cancelled:
                 return
-            if not error.full:
+            if not error.full and not isinstance(error, ShortFileError):
                 raise
             self.refused = error
 
     def _run(self) -> None:
         for file in self.files:
             file.sync()
+        if self.active is not None and (size := self.active_bytes) and not self.active.read_at(size - 1, 1):
+            raise ShortFileError(
+                self.active.path, size
+            )  # what was written since lies where other records belong
         for path in self.paths:
             self._sync_path(path)
         for directory in self.directories:
