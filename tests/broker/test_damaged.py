@@ -380,8 +380,28 @@ def test_a_replica_that_counts_for_nothing_follows_a_shorter_leader_and_tells() 
     shorter(replicas, 1, 6)
     replicas.put(isr=(1,))
     replicas.settle()
+    assert replicas[3].log.log_end_offset == 8, "one that counts may come back and refuse"
+    replicas.settle(40)
     assert replicas[3].log.log_end_offset == 6
     assert replicas.nodes[3].outside.short_leaders == [(1, 6, 8, False)]
+
+
+def test_who_counts_for_nothing_is_not_in_sync_before_an_eligible_one_came_back_and_refused() -> None:
+    """The leader's disk did not keep what it said it had synced, and of the replicas that have it one is away."""
+    replicas = Replicas()
+    replicas.image.features["eligible.leader.replicas.version"] = 1
+    several_segments(replicas)
+    whole = values(replicas, 1)
+    replicas.cut.add(2)
+    shorter(replicas, 1, 6)
+    replicas.put(isr=(1,), elr=(2,))
+    replicas.settle()
+    assert replicas.state.isr == (1,) and replicas.state.elr == (2,)
+    replicas.cut.clear()
+    replicas.settle(4)
+    replicas.report(2)
+    replicas.settle(20)
+    assert values(replicas, 1) == values(replicas, 2) == values(replicas, 3) == whole
 
 
 def test_what_was_not_committed_is_cut_as_the_protocol_says() -> None:

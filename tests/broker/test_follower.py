@@ -348,7 +348,7 @@ def test_fast_changes_of_leaders_leave_no_divergence() -> None:
     two.produce("z")  # epoch 2, offset 2
     two.turn(1)
     two.cut.clear()
-    two.settle()
+    two.settle(40)
     assert two.values(1) == two.values(2) == ["a", "x", "z"]
     assert two[2].log.epochs.entries() == [(0, 0), (2, 2)]
     assert set(two.state.isr) == {1, 2}
@@ -369,7 +369,7 @@ def test_a_tail_no_longer_than_the_leaders_log_is_cut_by_its_epoch() -> None:
     two.produce("z")  # epoch 2, offset 2
     two.turn(1)
     two.cut.clear()
-    two.settle()
+    two.settle(40)
     assert two.values(1) == two.values(2) == ["a", "x", "z"]
     assert two.nodes[2].outside.cut == [("t", 0, 2, 1)]
 
@@ -395,7 +395,7 @@ def test_a_follower_beyond_the_leaders_end_is_cut(three: Replicas) -> None:
     three.put(isr=(1,))
     log.truncate_fully_and_start_at(0, three.nodes[1].now)
     three[1].moves(STATE)
-    three.settle()
+    three.settle(40)
     assert three.values(2) == three.values(3) == []
 
 

@@ -410,7 +410,7 @@ class Follower:
         log = followed.partition.log
         _, here = log.end_offset_for_epoch(epoch)
         target = min(end if here < 0 else here, end, log.log_end_offset)
-        if self._broker.refusals.refuses(followed.partition, target):
+        if self._broker.refusals.refuses(followed.partition, target, now):
             self._rest(followed, now)
             return
         before = log.log_end_offset
@@ -443,7 +443,7 @@ class Follower:
                 continue
             before = log.log_end_offset
             try:
-                if timestamp == _LATEST and self._broker.refusals.refuses(partition, row.offset):
+                if timestamp == _LATEST and self._broker.refusals.refuses(partition, row.offset, now):
                     self._rest(followed, now)
                 elif timestamp == _LATEST and row.offset < before:
                     log.truncate_to(row.offset, now)

@@ -5,7 +5,8 @@ log ends below the high watermark that such a replica knows, the leader lost rec
 gave it an older file, perhaps.  So the replica cuts nothing, says so, and its heartbeats ask for another leader.
 
 A replica that counts for nothing follows its leader's log: while it was away a replica may have been elected that
-lacked records, by an operator's word.
+lacked records, by an operator's word.  But it waits a while: perhaps the leader's disk lost what it had synced.
+As soon as this one is in sync, an eligible one that is away just now counts for nothing either.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas.model import Epoch, NodeId, Offset, TopicPartition
+from barnabas.model import NO_EPOCH, Epoch, NodeId, Now, Offset, TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.ports import BrokerHost
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from barnabas.controller.image import MetadataImage
 
 __all__ = ["Refusals"]
+
+
+_PATIENCE_S = 10.0
+"""How long those that count have to come back and refuse, before one that does not is cut."""
 
 
 class _Broker(Protocol):
@@ -32,13 +37,15 @@ class _Broker(Protocol):
 class Refusals:
     """The partitions of which this node refuses to cut its log, and the leader epochs in which it does."""
 
-    __slots__ = ("_broker", "_refused")
+    __slots__ = ("_broker", "_doubted", "_refused")
 
     def __init__(self, broker: _Broker) -> None:
         self._broker = broker
         self._refused: dict[Partition, Epoch] = {}
+        self._doubted: dict[Partition, tuple[Epoch, float]] = {}
+        """Leaders that are waited for, in which epoch and since when (monotonic seconds)."""
 
-    def refuses(self, partition: Partition, end: Offset) -> bool:
+    def refuses(self, partition: Partition, end: Offset, now: Now) -> bool:
         """Return whether this node refuses to cut its log at `end`, where its leader's log ends."""
         committed = partition.log.high_watermark
         if end >= committed:
@@ -48,6 +55,8 @@ class Refusals:
         if state is None or state.leader_epoch != epoch:
             return True  # another leader, which the next step follows
         counts = broker.node_id in (*state.isr, *state.elr)
+        if not counts and self._waits(partition, epoch, now):
+            return True
         if self._refused.get(partition) != epoch or not counts:
             tp = TopicPartition(partition.topic, partition.index)
             broker.host.leader_is_short(tp, partition.leader, end, committed, refused=counts)
@@ -55,6 +64,17 @@ class Refusals:
             self._refused = {one: epoch for one, epoch in self._refused.items() if _is_asked(one, epoch)}
             self._refused[partition] = epoch
         return counts
+
+    def _waits(self, partition: Partition, epoch: Epoch, now: Now) -> bool:
+        """Return whether it is too early to be cut at the word of this leader."""
+        doubted, since = self._doubted.get(partition, (NO_EPOCH, 0.0))
+        if doubted != epoch:
+            self._doubted = {one: row for one, row in self._doubted.items() if _is_asked(one, row[0])}
+            self._doubted[partition] = (epoch, since := now.mono)
+        if waits := now.mono < since + _PATIENCE_S:
+            return waits
+        del self._doubted[partition]
+        return False
 
     def __iter__(self) -> Iterator[tuple[Partition, Epoch]]:
         """Yield the partitions that another one should lead, as far as nothing has changed."""
