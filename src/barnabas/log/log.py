@@ -46,7 +46,7 @@ _EXPIRY_EVERY_S = 600.0
 class Log(LogState):
     """The log of one partition.  Make one with `Log.open`."""
 
-    __slots__ = ("_next_expiry", "lower_recovery_point", "page_cache")
+    __slots__ = ("_next_expiry", "_pending", "lower_recovery_point", "page_cache")
 
     def __init__(
         self,
@@ -63,6 +63,7 @@ class Log(LogState):
         """Called, before a cut, with what the recovery point and the log start are to be at most (persisted)."""
         self.page_cache = config.flush_messages == NO_FLUSH
         """Whether acknowledgements do not wait for a sync (`flush.messages` = 9223372036854775807)."""
+        self._pending: list[Buffer] = []
         self._next_expiry = 0.0
 
     def __repr__(self) -> str:
@@ -208,8 +209,7 @@ class Log(LogState):
         return tuple.__new__(Appended, (taken[0][1].base_offset, self.log_end_offset - 1))
 
     def _append_replica(self, batch: memoryview, header: BatchHeader, now: Now) -> None:
-        last = header.base_offset + header.last_offset_delta
-        segment = self.active
+        last, segment = header.base_offset + header.last_offset_delta, self.active
         if segment.must_roll(last, header.max_timestamp, len(batch), now.wall_ms):
             self._roll(self.log_end_offset, now)
             segment = self.active
@@ -270,7 +270,7 @@ class Log(LogState):
         return job
 
     def _make_job(self) -> SyncJob:
-        end, size = self.written_end_offset, self.written_bytes
+        end, size = self.written_end_offset, self.active.end_position - sum(map(len, self._pending))
         return self.unsynced.job(self.disk, self.path, self.active, self.epochs, end, size)
 
     def finish_sync(self, job: SyncJob) -> None:

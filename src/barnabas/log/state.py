@@ -25,7 +25,7 @@ from barnabas.log.segments.segment import NEVER, Segment
 from barnabas.log.segments.transactions import read_sums, write_sums
 from barnabas.log.unsynced import Unsynced
 from barnabas.model import Epoch, Now, Offset, TopicId, TopicPartition
-from barnabas.ports import Buffer, Disk
+from barnabas.ports import Disk
 
 if TYPE_CHECKING:
     from barnabas.config import LogConfig
@@ -50,7 +50,6 @@ class LogState:
 
     __slots__ = (
         "_high_watermark",
-        "_pending",
         "_read_before",
         "active",
         "bases",
@@ -107,8 +106,6 @@ class LogState:
         self.failed: StorageError | None = None
         """The file error after which this log refuses everything."""
         self.recovery = Recovery(gaps_below=cleaned)
-        self._pending: list[Buffer] = []
-        """Batches that were appended and not written yet."""
         """What opening found."""
         self.damage: list[Damage] = []
         """What cannot be read of it, in order."""
@@ -170,14 +167,9 @@ class LogState:
         return self.epochs.latest
 
     @property
-    def written_bytes(self) -> int:
-        """The size that the active segment's file must have."""
-        return self.active.end_position - sum(map(len, self._pending))
-
-    @property
     def is_short(self) -> bool:
-        """Whether the active segment's file has fewer bytes.  Raises StorageError."""
-        size = self.written_bytes
+        """Whether the active segment's file has not all that was appended.  Raises StorageError."""
+        size = self.active.end_position
         return size > 0 and not self.active.file.read_at(size - 1, 1)
 
     @property
