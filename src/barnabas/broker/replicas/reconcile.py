@@ -325,7 +325,7 @@ class Reconciler:
         if log.damage:
             broker.lacking.note(partition, now)
         if log.latest_epoch > state.leader_epoch:
-            broker.guarded(lambda: self._doubt_epochs(partition, state.leader_epoch, now), now)
+            broker.guarded(lambda: self._check_epochs(partition, state.leader_epoch, now), now)
         self._moves.hosted(partition)
         if directory is not None and directory.directory_id != registered:
             assigned.append((topic.id, state.index, directory.directory_id))
@@ -346,7 +346,7 @@ class Reconciler:
         log.belongs_to(topic.id)
         self._broker.host.adopted(log)
 
-    def _doubt_epochs(self, partition: Partition, latest: Epoch, now: Now) -> None:
+    def _check_epochs(self, partition: Partition, latest: Epoch, now: Now) -> None:
         """Call records damaged that claim an epoch which no leader had yet: no CRC covers a batch's epoch."""
         log = partition.log
         epoch, start = next(entry for entry in log.epochs.entries() if entry[0] > latest)

@@ -37,12 +37,12 @@ class _Broker(Protocol):
 class Refusals:
     """The partitions of which this node refuses to cut its log, and the leader epochs in which it does."""
 
-    __slots__ = ("_broker", "_doubted", "_refused")
+    __slots__ = ("_broker", "_refused", "_waiting")
 
     def __init__(self, broker: _Broker) -> None:
         self._broker = broker
         self._refused: dict[Partition, Epoch] = {}
-        self._doubted: dict[Partition, tuple[Epoch, float]] = {}
+        self._waiting: dict[Partition, tuple[Epoch, float]] = {}
         """Leaders that are waited for, in which epoch and since when (monotonic seconds)."""
 
     def refuses(self, partition: Partition, end: Offset, now: Now) -> bool:
@@ -67,13 +67,13 @@ class Refusals:
 
     def _waits(self, partition: Partition, epoch: Epoch, now: Now) -> bool:
         """Return whether it is too early to be cut at the word of this leader."""
-        doubted, since = self._doubted.get(partition, (NO_EPOCH, 0.0))
-        if doubted != epoch:
-            self._doubted = {one: row for one, row in self._doubted.items() if _is_asked(one, row[0])}
-            self._doubted[partition] = (epoch, since := now.mono)
+        waiting, since = self._waiting.get(partition, (NO_EPOCH, 0.0))
+        if waiting != epoch:
+            self._waiting = {one: row for one, row in self._waiting.items() if _is_asked(one, row[0])}
+            self._waiting[partition] = (epoch, since := now.mono)
         if waits := now.mono < since + _PATIENCE_S:
             return waits
-        del self._doubted[partition]
+        del self._waiting[partition]
         return False
 
     def __iter__(self) -> Iterator[tuple[Partition, Epoch]]:
