@@ -127,7 +127,7 @@ def test_a_damaged_log_is_open_up_to_the_damage_and_lacks_the_rest(what: str) ->
     assert not start(disk).log_view.lacks
 
 
-@pytest.mark.parametrize("what", set(LOG_DAMAGE))
+@pytest.mark.parametrize("what", LOG_DAMAGE)
 def test_the_only_voter_and_whoever_only_looks_refuse_and_change_nothing(what: str) -> None:
     for voters, can_vote in ((1, True), (3, None)):
         disk = disk_with(voters=voters)
