@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import weakref
 
-import pytest
-
 from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.sim.cluster import seed_run
 from barnabas.sim.cluster.world import World
@@ -22,7 +20,7 @@ class Segment:
         raise AssertionError("the world is over")
 
 
-def test_a_world_is_gone_when_its_seed_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_world_is_gone_when_its_seed_is_over() -> None:
     worlds: list[weakref.ref[World]] = []
 
     class Short(seed_run.SeedRun):
@@ -32,7 +30,6 @@ def test_a_world_is_gone_when_its_seed_is_over(monkeypatch: pytest.MonkeyPatch) 
             self.world.run(3.0)
             OPEN_FILES.used(Segment(self.world))
 
-    monkeypatch.setattr(seed_run, "SeedRun", Short)
     gc.collect()
-    assert seed_run.run_seed(3).ok
+    assert seed_run.run_seed(3, run=Short).ok
     assert worlds[0]() is None
