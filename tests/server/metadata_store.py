@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.errors import StorageError
+from barnabas.errors import BarnabasError
 from barnabas.model import ZERO_UUID, Endpoint, Now, ReplicaKey
 from barnabas.raft.voters import Voter, VoterSet
 from barnabas.server.kraft.recovery import metadata_log_config, open_store
@@ -27,7 +27,7 @@ class Thread:
     def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         try:
             job()
-        except StorageError as error:
+        except BarnabasError as error:
             done(error)
         else:
             done(None)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.server.metadata_store import Clock, Thread
 
 from barnabas.controller.versions import LATEST
-from barnabas.errors import BarnabasError, NewerReleaseError
-from barnabas.model import Now
+from barnabas.errors import NewerReleaseError
 from barnabas.raft.effects import InstallSnapshot, WriteSnapshot
 from barnabas.raft.entries import Batch, LeaderChange, SnapshotId
 from barnabas.raft.messages import Message, ReadLog, ReadSnapshot, SnapshotInstalled, SnapshotRejected
@@ -43,23 +42,6 @@ def test_who_asks_for_everything_gets_a_piece(asked: int, read: int) -> None:
 
 AT = SnapshotId(9, 2)
 NAME = "data/__cluster_metadata-0/00000000000000000009-0000000002.checkpoint"
-
-
-class Clock:
-    mono = 100.0
-
-    def now(self) -> Now:
-        return Now(self.mono, 1_700_000_000_000)
-
-
-class Thread:
-    def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        try:
-            job()
-        except BarnabasError as error:
-            done(error)
-        else:
-            done(None)
 
 
 def whole(records: int = 50) -> bytes:

@@ -55,7 +55,7 @@ class Stage:
         """Records a second."""
         self._bootstrap: list[int] = []
         self._told: dict[int, int] = {}
-        """How much of a node's log was there when a bit of its disk flipped."""
+        """The length of a node's log when a bit of its disk flipped."""
         self.security: dict[str, str] | None = None
         """What clients log in with."""
         self.keep = False

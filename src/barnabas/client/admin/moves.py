@@ -95,7 +95,7 @@ def move(
 
 
 class ReplicaEnd(NamedTuple):
-    """What a replica of a partition without a leader has: whole up to `end` (-1: it did not say), which lies in
+    """The log of a replica whose partition nobody leads: whole up to `end` (-1: it did not say), which lies in
     the leader `epoch`.  `incomplete`: it knows that it lacks records.  `leads`: it would be elected now."""
 
     replica: NodeId

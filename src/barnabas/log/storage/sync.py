@@ -92,9 +92,8 @@ class SyncJob:
         for file in self.files:
             file.sync()
         if self.active is not None and (size := self.active_bytes) and not self.active.read_at(size - 1, 1):
-            raise ShortFileError(
-                self.active.path, size
-            )  # what was written since lies where other records belong
+            # (what was written since lies where other records belong)
+            raise ShortFileError(self.active.path, size)
         for path in self.paths:
             self._sync_path(path)
         for directory in self.directories:

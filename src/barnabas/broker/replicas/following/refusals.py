@@ -25,7 +25,7 @@ __all__ = ["Refusals"]
 
 
 _PATIENCE_S = 10.0
-"""How long those that count have to come back and refuse, before one that does not is cut."""
+"""The time in which those that count may come back and refuse, before one that does not is cut."""
 
 
 class _Broker(Protocol):

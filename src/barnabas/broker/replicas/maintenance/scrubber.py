@@ -45,7 +45,7 @@ _MOST_PARTS = 64
 
 
 class Part:
-    """What is durable of one segment, and how far it was read; `run` may be called in any thread."""
+    """The durable part of one segment, and how far it was read; `run` may be called in any thread."""
 
     __slots__ = (
         "before",
@@ -74,7 +74,7 @@ class Part:
         """The base offset of the batch that was read last, and its epoch."""
         self.epoch: Epoch = NO_EPOCH
         self.lost: LostFileError | None = None
-        """Why it could not be opened: its file is gone."""
+        """The error at opening it: its file is gone."""
         self.read = 0
         """Bytes that the last run has read."""
         self.end = min(segment.end_position, segment.durable)
@@ -122,7 +122,7 @@ class Part:
 
 
 class Scrub:
-    """What a thread reads at once: a part of a segment, or several small ones of a directory."""
+    """The portion that a thread reads at once: a part of a segment, or several small ones of a directory."""
 
     __slots__ = ("cancelled", "cpu_s", "directory", "parts", "ran_s")
 
@@ -131,7 +131,7 @@ class Scrub:
         self.directory = _directory(parts[0])
         self.cancelled = False
         self.cpu_s = self.ran_s = 0.0
-        """What `run` took, by the thread that called it."""
+        """The times that `run` took in the thread that called it."""
 
     def run(self) -> None:
         """Read and check.  Raises StorageError where the disk cannot read."""
@@ -149,7 +149,7 @@ class Scrub:
 
 
 class _Lately:
-    """What was read or written lately, or is in doubt: it is read first."""
+    """The places that were read or written lately, or are in doubt: they are read first."""
 
     __slots__ = ("_ends", "_found", "_logs", "_look_at", "_walk")
 
