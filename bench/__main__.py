@@ -2,7 +2,7 @@
 
 Rounds are interleaved (a round of one, a round of the other), both sides are warmed first, and the least of
 each side counts: on a machine that others use too, the least disturbed round says most.  CPU seconds before
-wall time.
+wall time.  `--old COMMIT` compares with Barnabas at that commit, and writes nothing.
 
 `python -m bench gap` and `... rf3` (make bench ARGS=gap) measure clusters of three: see `bench/gap.py` and
 `bench/replicated.py`.  `python -m bench coordinators` (`bench/coordinators.py`): groups and transactional ids.
@@ -28,6 +28,7 @@ from pathlib import Path
 
 from bench import cells
 from bench.cells import Cell, Load
+from bench.earlier import Earlier, checkout
 from bench.page_cache import PageCache
 from bench.peers import ApacheKafka, Barnabas, Peer, apache_is_here
 from bench.processes import end_when_told, stopped
@@ -62,6 +63,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="only cells whose name contains this")
     parser.add_argument("--modes", default=",".join(MODES), help="durability modes, separated by commas")
     parser.add_argument("--alone", action="store_true", help="do not run Apache Kafka")
+    parser.add_argument("--old", metavar="COMMIT", help="Barnabas at this commit in Apache Kafka's place")
     parser.add_argument("--force", action="store_true", help="measure on a busy machine all the same")
     parser.add_argument(
         "--add", action="store_true", help="add these rounds to those in docs/performance.json"
@@ -116,7 +118,10 @@ def run_mode(
     pages: PageCache,
 ) -> list[Row]:
     """All cells of a mode, every round on both sides in turn."""
-    kinds: list[type[Peer]] = [Barnabas] if options.alone else [Barnabas, ApacheKafka]
+    kinds: list[type[Peer]] = [
+        Barnabas,
+        *([Earlier] if options.old else [] if options.alone else [ApacheKafka]),
+    ]
     peers = [
         kind(folder / f"{kind.__name__}-{mode[:4]}", next(ports), fsync=mode == "fsync") for kind in kinds
     ]
@@ -157,7 +162,7 @@ def measure(row: Row, peers: list[Peer], rounds: int, pages: PageCache) -> None:
     shown = "  ".join(
         f"{peer.name} {best[row.cell.key]:.4g}" for peer in peers if (best := row.best(peer.name)) is not None
     )
-    ratio = row.ratio()
+    ratio = row.ratio(*(peer.name for peer in peers[:2]))
     print(
         f"{row.mode:<10} {row.cell.name:<36} {row.cell.unit:<14} {shown}"
         + (f"  ratio {ratio:.2f}" if ratio is not None else ""),
@@ -175,14 +180,15 @@ def main() -> int:
         print(f"error: the load of this machine is {load_before:.1f}; figures would not mean much")
         print(f"  next: wait until it is below {BUSY}, or say --force (make bench ARGS=--force)")
         return 2
-    why_alone = "asked to" if options.alone else apache_is_here()
-    if why_alone is not None:
+    why_alone = "as asked" if options.alone or options.old else apache_is_here()
+    if why_alone is not None and not options.old:
         print(f"measuring alone: {why_alone}")
         options.alone = True
     ports = itertools.count(29092, 10)
     with (
         tempfile.TemporaryDirectory(prefix="barnabas-bench-") as name,
         PageCache(Path(name), used=not options.alone) as pages,
+        checkout(options.old),
     ):
         folder = Path(name)
         load = Load(cells.build_load_client(folder))
@@ -196,7 +202,7 @@ def main() -> int:
             every = [Row(cell, mode) for mode in MODES for cell in plan(load, mode, options.seconds)]
             rows = add_earlier(every, rows)
     print(f"{len(rows)} rows in {time.monotonic() - began:.0f} s")
-    if not options.no_write:
+    if not options.no_write and not options.old:
         rounds = min(len(found) for row in rows for found in row.rounds.values())
         print(f"written: {write(rows, rounds=rounds, load=load_before, why_alone=why_alone)}")
     return 0

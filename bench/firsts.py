@@ -15,13 +15,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer
@@ -29,6 +27,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench import cells
 from bench.cells import Load
+from bench.earlier import Earlier, checkout, sources
 from bench.peers import ROOT, ApacheKafka, Barnabas, Peer, apache_is_here
 from bench.processes import cpu_seconds, load, machine, resident_mb
 from bench.report import revision
@@ -77,21 +76,6 @@ print(json.dumps(found))
 """
 
 
-class Earlier(Barnabas):
-    """A node of the sources in another directory."""
-
-    source = Path()
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return sources(self.source)
-
-
-def sources(root: Path) -> dict[str, str]:
-    """Return the environment in which `barnabas` is that of a checkout, and `bench` is ours."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join((str(root / "src"), str(ROOT)))}
-
-
 def main(words: list[str]) -> int:
     """Run the rounds and print the table."""
     parser = argparse.ArgumentParser(prog="python -m bench firsts", description=__doc__.splitlines()[0])
@@ -105,7 +89,7 @@ def main(words: list[str]) -> int:
     before = load()
     with (
         tempfile.TemporaryDirectory(prefix="barnabas-firsts-") as name,
-        _checkout(options.old, Path(name)) as old,
+        checkout(options.old) as old,
     ):
         sides: list[type[Peer]] = [Barnabas, *([Earlier] if old else []), *([] if why else [ApacheKafka])]
         client = Load(cells.build_load_client(Path(name)))
@@ -120,24 +104,6 @@ def main(words: list[str]) -> int:
     print(f"Measured {day} at {revision()}; {machine()}; load before {before:.1f}{alone}")
     print(table(found))
     return 0
-
-
-@contextmanager
-def _checkout(commit: str | None, folder: Path) -> Iterator[Path | None]:
-    """A worktree of that commit, compiled as this one is."""
-    if commit is None:
-        yield None
-        return
-    place = folder / "earlier"
-    git = ["git", "-C", str(ROOT), "worktree"]
-    subprocess.run([*git, "add", "-q", "--detach", str(place), commit], check=True)
-    try:
-        build = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
-        subprocess.run(build, cwd=place, check=True, stdout=subprocess.DEVNULL)
-        Earlier.source, Earlier.name = place, f"Barnabas at {commit[:8]}"
-        yield place
-    finally:
-        subprocess.run([*git, "remove", "--force", str(place)], check=False)
 
 
 def measure(peer: Peer, client: Load, old: Path | None) -> Figures:

@@ -7,7 +7,8 @@
              kill -9 with a record more in each partition
   requests   Produce requests with a batch of 1 KiB for each of 1, 10 and 100 partitions, five in flight
 
-Apache Kafka comes next, with the same requests (`--alone`: it does not).  All data is deleted afterwards.
+Apache Kafka comes next, with the same requests (`--alone`: it does not; `--old COMMIT`: Barnabas at that commit
+does instead, and nothing is written).  All data is deleted afterwards.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from barnabas.errors import BarnabasError
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.schemas.cluster import MetadataRequest
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from bench.earlier import Earlier, checkout
 from bench.peers import ApacheKafka, Barnabas, Peer, apache_is_here
 from bench.processes import cpu_seconds, load, machine, resident_mb
 from bench.report import put_between, sides_table
@@ -69,38 +71,44 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--only", default="life,requests", help="life, requests, or both")
     parser.add_argument("--port", type=int, default=32092, help="the first of some 120 ports (32092)")
     parser.add_argument("--alone", action="store_true", help="do not run Apache Kafka")
+    parser.add_argument("--old", metavar="COMMIT", help="Barnabas at this commit in Apache Kafka's place")
     parser.add_argument("--no-write", action="store_true", help="print the table, leave docs/ as it is")
     options = parser.parse_args(words)
     before = load()
     print(f"{machine()}; load {before:.1f}", flush=True)
-    why = "as asked" if options.alone else apache_is_here()
-    if why:
+    why = "as asked" if options.alone or options.old else apache_is_here()
+    if why and not options.old:
         print(f"measuring alone: {why}")
+    kinds: list[type[Peer]] = [Barnabas, *([Earlier] if options.old else [] if why else [ApacheKafka])]
     found: dict[str, Figures] = {}
-    for place, kind in enumerate([Barnabas] if why else [Barnabas, ApacheKafka]):
-        figures = found.setdefault(kind.name, {})
-        if "life" in options.only:
-            with tempfile.TemporaryDirectory(prefix="barnabas-partitions-") as folder:
-                peer = kind(Path(folder) / "many", options.port + 10 * place, fsync=False)
-                try:
-                    life(peer, options.topics, options.each, options.idle, figures)
-                except SystemExit as gone:
-                    if kind is Barnabas:
-                        raise
-                    print(
-                        f"{gone}\n  what it did until then counts, the rest of its life is left out",
-                        flush=True,
-                    )
-        if "requests" in options.only:
-            with tempfile.TemporaryDirectory(prefix="barnabas-partitions-") as folder:
-                peer = kind(Path(folder) / "wide", options.port + 100 + 10 * place, fsync=False)
-                requests(peer, options.rounds, figures)
+    with checkout(options.old):
+        for place, kind in enumerate(kinds):
+            measure(kind, options, options.port + 10 * place, found.setdefault(kind.name, {}))
     said = f"{options.topics * options.each:,} partitions on one node, acknowledgements from the page cache."
     text = sides_table(found, ROWS, said, before)
     print(text)
-    if not options.no_write:
+    if not options.no_write and not options.old:
         print(f"written: {put_between(BEGIN, END, text)}")
     return 0
+
+
+def measure(kind: type[Peer], options: argparse.Namespace, port: int, figures: Figures) -> None:
+    """Measure what was asked for of one side."""
+    if "life" in options.only:
+        with tempfile.TemporaryDirectory(prefix="barnabas-partitions-") as folder:
+            peer = kind(Path(folder) / "many", port, fsync=False)
+            try:
+                life(peer, options.topics, options.each, options.idle, figures)
+            except SystemExit as gone:
+                if kind is not ApacheKafka:
+                    raise
+                print(
+                    f"{gone}\n  what it did until then counts, the rest of its life is left out",
+                    flush=True,
+                )
+    if "requests" in options.only:
+        with tempfile.TemporaryDirectory(prefix="barnabas-partitions-") as folder:
+            requests(kind(Path(folder) / "wide", port + 100, fsync=False), options.rounds, figures)
 
 
 def tell(peer: Peer, figures: Figures, **new: float) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from tools.peer import KAFKA_LIBS, PEER, SCRIPTS
 
-from bench.processes import PATIENT, listens, refuse_taken_port
+from bench.processes import PATIENT, listens, own_environment, refuse_taken_port
 
 ROOT = Path(__file__).parents[1]
 PAGE_CACHE = str(2**63 - 1)
@@ -66,7 +65,7 @@ class Peer:
     @property
     def environment(self) -> dict[str, str]:
         """Of its processes: this one's, with the byte code of what they import."""
-        return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        return own_environment()
 
     def format(self) -> None:
         raise NotImplementedError

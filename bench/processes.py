@@ -32,6 +32,11 @@ def stopped(pids: Iterable[int]) -> Iterator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
+def own_environment() -> dict[str, str]:
+    """Return the environment of this process, in which byte code is written."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def listens(port: int) -> bool:
     """Whether somebody takes connections on this port of this machine."""
     try:

@@ -7,7 +7,7 @@ one record in flight, idle partitions, requests for ten partitions, a fan-out, a
 
 `--only` selects parts by their group or a part of their name.  Every part is warmed up on its own until its figure
 stands still; then the sides take turns, each stopped while another runs, and the least of each counts.
-`--against` compares with another checkout.
+`--old COMMIT` compares with Barnabas at that commit.
 A choice of parts that has a place of its own in docs/performance.md is written there.
 """
 
@@ -23,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.cells import Figures, Load, build_load_client
+from bench.earlier import EarlierTrio, checkout
 from bench.page_cache import PageCache
 from bench.peers import apache_is_here
 from bench.processes import PATIENT, load, machine, stopped
@@ -36,22 +37,11 @@ _CATCHES_UP_S = 1.0
 """A side that was stopped does what became due meanwhile, before its turn."""
 
 
-class OtherTrio(BarnabasTrio):
-    """Three nodes of another checkout."""
-
-    name = "the other"
-    checkout = Path()
-
-    def start_command(self, properties: Path) -> list[str]:
-        return [str(self.checkout / ".venv" / "bin" / "python"), "-m", "barnabas", "start", str(properties)]
-
-
 def main(words: Sequence[str]) -> int:
     options = _arguments(words)
     kinds: list[type[Trio]] = [BarnabasTrio]
-    if options.against:
-        OtherTrio.checkout = options.against.absolute()
-        kinds.append(OtherTrio)
+    if options.old:
+        kinds.append(EarlierTrio)
     elif not options.alone and (why := apache_is_here()) is None:
         kinds.append(ApacheTrio)
     elif not options.alone:
@@ -62,6 +52,7 @@ def main(words: Sequence[str]) -> int:
     with (
         tempfile.TemporaryDirectory(prefix="barnabas-rf3-") as name,
         PageCache(Path(name), used=len(kinds) > 1) as pages,
+        checkout(options.old),
     ):
         folder = Path(name)
         for mode in options.modes.split(","):
@@ -78,6 +69,8 @@ def main(words: Sequence[str]) -> int:
                     found.append((part, _measure(part, trios, options.rounds, pages)))
     text = table(found, [kind.name for kind in kinds], before, options.rounds)
     print(text)
+    if options.old:
+        return 0
     asked = f'"rf3 --only {options.only}"' if options.only else "rf3"
     begin, end = (f"<!-- {word}: written by make bench ARGS={asked} -->" for word in ("begin", "end"))
     if begin not in (DOCS / "performance.md").read_text():
@@ -94,9 +87,7 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--only", default="", help="groups (produce, single, wide, ...) or parts of names")
     parser.add_argument("--modes", default=f"{PAGE_CACHE},{FSYNC}", help="durability modes, by commas")
     parser.add_argument("--alone", action="store_true", help="do not run Apache Kafka")
-    parser.add_argument(
-        "--against", type=Path, help="another checkout (with its .venv) in Apache Kafka's place"
-    )
+    parser.add_argument("--old", metavar="COMMIT", help="Barnabas at this commit in Apache Kafka's place")
     parser.add_argument("--port", type=int, default=31092, help="the first port (31092)")
     parser.add_argument("--no-write", action="store_true", help="print the table, leave docs/ as it is")
     return parser.parse_args(words)

@@ -31,8 +31,9 @@ class Row:
         found = self.rounds.get(peer)
         return min(found, key=lambda figures: figures[self.cell.key]) if found else None
 
-    def ratio(self) -> float | None:
-        ours, theirs = self.best("Barnabas"), self.best("Apache Kafka")
+    def ratio(self, one: str = "Barnabas", other: str = "Apache Kafka") -> float | None:
+        """Divide the compared figure of one peer by the other's."""
+        ours, theirs = self.best(one), self.best(other)
         if ours is None or theirs is None or not theirs[self.cell.key]:
             return None
         return ours[self.cell.key] / theirs[self.cell.key]

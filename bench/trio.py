@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from barnabas.client.admin.admin import Admin
 from barnabas.errors import BarnabasError
 from barnabas.model import Uuid
 from bench.peers import PAGE_CACHE, SCRIPTS
-from bench.processes import listens, refuse_taken_port
+from bench.processes import listens, own_environment, refuse_taken_port
 
 __all__ = ["ApacheTrio", "BarnabasTrio", "Trio", "until"]
 
@@ -109,6 +108,11 @@ class Trio:
             seat.properties.write_text("".join(f"{key}={value}\n" for key, value in every.items()))
         self._admin: AdminClient | None = None
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of its processes: this one's, with the byte code of what they import."""
+        return own_environment()
+
     def format_command(self, properties: Path) -> list[str]:
         raise NotImplementedError
 
@@ -124,7 +128,7 @@ class Trio:
         )
         for seat in self.seats.values():
             words = [*self.format_command(seat.properties), "-t", cluster, "--initial-controllers", voters]
-            subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(words, check=True, stdout=subprocess.DEVNULL, env=self.environment)
         for number in self.seats:
             self.start_one(number)
         self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
@@ -133,13 +137,12 @@ class Trio:
     def start_one(self, number: int) -> None:
         seat = self.seats[number]
         refuse_taken_port(seat.port)
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         with (seat.folder / "log").open("ab") as log:
             seat.process = subprocess.Popen(
                 self.start_command(seat.properties),
                 stdout=log,
                 stderr=log,
-                env=environment,
+                env=self.environment,
                 start_new_session=True,
             )
 
