@@ -112,7 +112,7 @@ drills: $(VENV)/.dev
 overload: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m bench.overload $(ARGS)
 
-# One file of one node damaged under counted traffic, N times; runs are kept in RUNS and added up.  About 30 s each.
+# One file of one node damaged under counted traffic, N times; runs are kept in RUNS and added up.  About 15 s each.
 damage: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m tests.damage.matrix $(or $(RUNS),damage-runs.jsonl) --runs $(or $(N),300) --seed $(or $(SEED),1) --nodes $(or $(NODES),3) $(ARGS)
 

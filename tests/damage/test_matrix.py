@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.damage.matrix import __main__ as command
-from tests.damage.matrix.harm import EVENTS, damage
+from tests.damage.matrix.harm import EVENTS, choose, damage
 from tests.damage.matrix.nodes import _differences, _segments
 from tests.damage.matrix.plan import FILES, HARMS, PLACES, SMALL, WAYS, row_of
 from tests.damage.matrix.readers import Found, _Reader, value_of
@@ -88,6 +88,16 @@ def test_a_file_without_blocks_cannot_have_them_swapped(root: Path) -> None:
     chance = random.Random(1)
     assert damage(root, root, "epoch checkpoint", "blocks swapped", chance) is None
     assert damage(root, root, "producer snapshot", "bit flip", chance) is None
+
+
+def test_an_older_copy_is_waited_for_where_nothing_differs_from_it_yet(root: Path) -> None:
+    (root / EVENTS / f"{9:020}.log").unlink()
+    (root / EVENTS / f"{0:020}.index").write_bytes(b"as before")
+    chance = random.Random(1)
+    assert choose(root, root, "index", "older copy", chance) is None
+    (root / EVENTS / f"{9:020}.index").write_bytes(b"of another segment")
+    assert choose(root, root, "index", "older copy", chance) is not None
+    assert (root / EVENTS / f"{0:020}.index").read_bytes() == b"as before"
 
 
 def _reader() -> _Reader:

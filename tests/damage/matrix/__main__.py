@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import signal
 import sys
@@ -33,6 +34,7 @@ def main() -> int:
     options = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # without byte code a node starts with twice the work
     known = set() if options.again else _known(options.files)
     for seed in range(options.seed, options.seed + options.runs):
         if (options.nodes, seed) not in known:

@@ -14,7 +14,7 @@ from tests.damage.matrix.plan import BIT, DELETED, OLDER, SWAPPED, TRUNCATED, ZE
 from barnabas.log.storage.checkpoint import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from barnabas.model import METADATA_TOPIC
 
-__all__ = ["EVENTS", "GROUPS", "TRANSACTIONS", "Done", "damage", "log_of", "pick"]
+__all__ = ["EVENTS", "GROUPS", "TRANSACTIONS", "Harmed", "choose", "damage", "log_of", "pick"]
 
 EVENTS, GROUPS, TRANSACTIONS, METADATA = (
     "events-0",
@@ -45,8 +45,8 @@ _NEWEST = ("active segment", "producer snapshot", "metadata snapshot")
 """Of these only the newest counts: nobody reads an older one while it is whole."""
 
 
-class Done(NamedTuple):
-    """A damaged file: its path below the data directory, its size before, its content now (None: it is gone)."""
+class Harmed(NamedTuple):
+    """A damaged file: its path below the data directory, its size before, its content then (None: it is gone)."""
 
     path: str
     size: int
@@ -72,10 +72,10 @@ def pick(root: Path, file: str, chance: random.Random, events: str = EVENTS) -> 
     return chance.choice(full) if full else None
 
 
-def damage(
+def choose(
     root: Path, older: Path, file: str, harm: str, chance: random.Random, events: str = EVENTS
-) -> Done | None:
-    """Do the harm to a file of this kind, in place; None where there is none that the harm changes.
+) -> Harmed | None:
+    """Choose a file of this kind and what the harm makes of it; None where there is none that it changes.
 
     `older`: a copy of `root` as it was some seconds before.
     """
@@ -85,14 +85,22 @@ def damage(
         content = path.read_bytes()
         before = _older(path, older / path.relative_to(root)) if harm == OLDER else None
         changed = before if harm == OLDER else _CHANGES[harm](content, chance)
-        if changed == content or (harm == OLDER and changed is None):
-            continue
-        if changed is None:
+        if changed != content and (changed is not None or harm == DELETED):
+            return Harmed(str(path.relative_to(root)), len(content), changed)
+    return None
+
+
+def damage(
+    root: Path, older: Path, file: str, harm: str, chance: random.Random, events: str = EVENTS
+) -> Harmed | None:
+    """Do the harm to the file that `choose` chooses, in place."""
+    if (found := choose(root, older, file, harm, chance, events)) is not None:
+        path = root / found.path
+        if found.left is None:
             path.unlink()
         else:
-            path.write_bytes(changed)
-        return Done(str(path.relative_to(root)), len(content), changed)
-    return None
+            path.write_bytes(found.left)
+    return found
 
 
 def _older(path: Path, before: Path) -> bytes | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import re
 import signal
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,6 @@ from barnabas.cli.log.verify import check_partition
 from barnabas.client.admin.admin import Admin
 from barnabas.errors import BarnabasError, CorruptRecordError
 from barnabas.testing import Cluster, Node
-from barnabas.testing import cluster as cluster_module
 from barnabas.testing import node as node_module
 from barnabas.wire.records import batches
 
@@ -41,7 +40,7 @@ _ORDINARY = ("replica.leader-lost",)
 
 START_S = 120.0
 """A start waits so long: a machine that does other work too may need a minute."""
-node_module.READY_SECONDS = cluster_module.READY_SECONDS = START_S
+node_module.READY_SECONDS = START_S
 
 
 class Told(NamedTuple):
@@ -60,26 +59,28 @@ class Nodes:
         self.copies = count
         settings = {**_QUICK, "min.insync.replicas": "2" if count > 2 else "1"}
         settings["transaction.state.log.min.isr"] = settings["min.insync.replicas"]
-        self._cluster = Cluster(settings, nodes=count, directory=str(folder))
+        self._nodes = Cluster(settings, nodes=count, directory=str(folder)).nodes
         self._marks: dict[int, int] = {}
 
     def __enter__(self) -> Nodes:
         try:
-            self._cluster.start()
+            if refused := self.start(range(1, self.count + 1)):
+                raise BarnabasError("; ".join(refused.values()))
         except BaseException:
-            self._cluster.kill()
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._cluster.kill()
+        for node in self._nodes:
+            node.end(signal.SIGKILL)
 
     def __getitem__(self, number: int) -> Node:
-        return self._cluster.node(number)
+        return self._nodes[number - 1]
 
     @property
     def bootstrap(self) -> str:
-        return self._cluster.bootstrap
+        return ",".join(node.bootstrap for node in self._nodes)
 
     def data(self, number: int) -> Path:
         return Path(self[number].data)
@@ -87,12 +88,9 @@ class Nodes:
     # -- what is done --
 
     def end(self, numbers: Sequence[int], sign: signal.Signals) -> None:
-        """End these nodes: all hear it before any is waited for."""
-        for number in numbers:
-            if (pid := self[number].pid) is not None:
-                os.kill(pid, sign)
-        for number in numbers:
-            self[number].end(sign)
+        """End these nodes at the same time, with one signal each: a second one cuts a clean stop short."""
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda number: self[number].end(sign), numbers))
 
     def start(self, numbers: Sequence[int]) -> dict[int, str]:
         """Start them; returns what each said that did not come up."""
@@ -109,7 +107,7 @@ class Nodes:
     # -- what is seen --
 
     def gone(self) -> list[int]:
-        return [node.number for node in self._cluster.nodes if node.pid is None]
+        return [node.number for node in self._nodes if node.pid is None]
 
     def whole(self) -> bool:
         """Return whether every node runs, every replica is in sync, and every voter keeps up."""
@@ -133,17 +131,17 @@ class Nodes:
         if place in leaders:
             return leaders[place]
         leader = info.leader if place == PLACES[1] else leaders[PLACES[2]]
-        others = [node.number for node in self._cluster.nodes if node.number != leader]
+        others = [node.number for node in self._nodes if node.number != leader]
         return others[-1] if others else leader
 
     def mark(self) -> None:
         """From here on `told` looks at what the nodes write."""
-        self._marks = {node.number: len(node.log()) for node in self._cluster.nodes}
+        self._marks = {node.number: len(node.log()) for node in self._nodes}
 
     def told(self, names: Sequence[str]) -> list[Told]:
         """Return the lines since the mark, warnings and errors, that name one of these."""
         found = []
-        for node in self._cluster.nodes:
+        for node in self._nodes:
             for line in node.log()[self._marks[node.number] :].splitlines():
                 event = _LINE.match(line)
                 if event and event[1] not in _ORDINARY and any(name in line for name in names):
@@ -154,7 +152,7 @@ class Nodes:
         """Return what is wrong on the disks of stopped nodes: damage, and replicas that differ."""
         problems = []
         content: dict[str, dict[int, dict[int, bytes]]] = {}
-        for node in self._cluster.nodes:
+        for node in self._nodes:
             for folder in sorted(Path(node.data).iterdir()):
                 if not any(folder.glob("*.log")):
                     continue

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.damage.matrix.harm import Done, damage, log_of, pick
+from tests.damage.matrix.harm import Harmed, choose, damage, log_of, pick
 from tests.damage.matrix.nodes import Nodes
 from tests.damage.matrix.plan import ALL_KILLED, OLDER, PLACES, RUNNING, SMALL, STOPPED, Row, row_of
 from tests.damage.matrix.traffic import Traffic
@@ -23,9 +23,11 @@ from barnabas.errors import BarnabasError
 
 __all__ = ["run"]
 
-READY_S, OLDER_S, FOUND_S = 90.0, 5.0, 30.0
-MET_S = 30.0
-"""In this time a running node reads all its segments, one a second."""
+READY_S, FOUND_S = 90.0, 30.0
+GROWN_S, OLDER_S = 2.0, 5.0
+"""Until each checkpoint was written; until a copy is an old one."""
+MET_S, USED_S = 30.0, 3.0
+"""In the first a running node reads all its segments, one a second; in the second it uses what it uses at all."""
 WAITED_S = 90.0
 """A busy machine may need more than the 30 s that are promised; the figure says what it took."""
 GRACE_S = 1.0
@@ -88,26 +90,26 @@ class _Run:
 
     def live(self) -> None:
         nodes, facts = self._nodes, self._facts
-        traffic = Traffic(nodes.bootstrap, nodes.copies)
+        self._need(nodes.whole, READY_S, "all nodes in one cluster")
+        traffic, patient = Traffic(nodes.bootstrap, nodes.copies), False
         try:
             self._need(
                 lambda: traffic.flows() and nodes.whole(), READY_S, "traffic of all kinds, all in sync"
             )
-            self._copy()
-            if self._row.harm == OLDER and self._row.file in _OF_ELECTIONS:
-                self._elect()
-            time.sleep(OLDER_S)
+            self._grow()
             victim = facts["victim"] = self._victim()
-            self._need(lambda: self._there(victim), FOUND_S, f"a file to damage ({self._row.file})")
+            what = f"a file that {self._row.harm} would change ({self._row.file})"
+            self._need(lambda: self._choose(victim) is not None, FOUND_S, what)
             nodes.mark()
             done, restarted = self._strike(victim)
             if not facts["refused"]:
                 self._heal(victim, done, restarted, traffic)
+            patient = not facts["refused"] and not facts["gone"]
         finally:
-            traffic.end(patient=not facts["refused"] and not facts["gone"])
+            traffic.end(patient=patient)
         facts["acknowledged"] = traffic.count
         facts["errors"] = dict(traffic.errors)
-        if not facts["refused"] and not facts["gone"]:
+        if patient:
             losses = traffic.losses()
             facts |= {"losses": losses._asdict(), "lost": losses.lost, "twice": losses.twice}
             facts["served_after"] += losses.bad
@@ -116,6 +118,20 @@ class _Run:
     def _need(self, look: Callable[[], Any], seconds: float, what: str) -> None:
         if not _until(look, seconds):
             raise _HarnessError(f"not within {seconds:.0f} s: {what}")
+
+    def _grow(self) -> None:
+        """Wait until the files are worth damaging; for an older copy, until there is one and it is old."""
+        if self._row.harm != OLDER:
+            time.sleep(GROWN_S)
+            return
+        nodes, file = self._nodes, self._row.file
+        roots = [nodes.data(number) for number in range(1, nodes.count + 1)]
+        self._need(lambda: all(pick(root, file, self._chance) for root in roots), FOUND_S, f"a first {file}")
+        self._copy()
+        if file in _OF_ELECTIONS:
+            self._elect()
+        else:
+            time.sleep(OLDER_S)
 
     def _copy(self) -> None:
         """Copy all directories as they are now, while their nodes write."""
@@ -138,10 +154,11 @@ class _Run:
             topic, partition = "events", "0"
         return self._nodes.placed(self._row.place, topic, int(partition))
 
-    def _there(self, victim: int) -> bool:
-        return pick(self._nodes.data(victim), self._row.file, self._chance) is not None
+    def _choose(self, victim: int) -> Harmed | None:
+        row, chance = self._row, random.Random(self._facts["seed"])
+        return choose(self._nodes.data(victim), self._older / str(victim), row.file, row.harm, chance)
 
-    def _strike(self, victim: int) -> tuple[Done, float]:
+    def _strike(self, victim: int) -> tuple[Harmed, float]:
         """End what the way says, do the damage, start again; when (seconds since 1970) damage may be met."""
         nodes, way = self._nodes, self._row.way
         if way == RUNNING:
@@ -160,7 +177,7 @@ class _Run:
             -2000:
         ]
 
-    def _damage(self, victim: int) -> Done:
+    def _damage(self, victim: int) -> Harmed:
         root = self._nodes.data(victim)
         done = damage(root, self._older / str(victim), self._row.file, self._row.harm, self._chance)
         if done is None:
@@ -169,14 +186,16 @@ class _Run:
         self._began = time.monotonic()
         return done
 
-    def _names(self, done: Done) -> list[str]:
+    def _names(self, done: Harmed) -> list[str]:
         """What a line that tells of the damage has in it: the log, or the file of a directory."""
         return [self._log if "/" in done.path else done.path, Path(done.path).name]
 
-    def _heal(self, victim: int, done: Done, restarted: float, traffic: Traffic) -> None:
+    def _heal(self, victim: int, done: Harmed, restarted: float, traffic: Traffic) -> None:
         nodes, facts = self._nodes, self._facts
         names = self._names(done)
-        if self._row.way == RUNNING and not _until(lambda: nodes.told(names) or nodes.gone(), MET_S):
+        scrubbed = self._row.file in _SCRUBBED
+        met_s = MET_S if scrubbed else USED_S
+        if self._row.way == RUNNING and not _until(lambda: nodes.told(names) or nodes.gone(), met_s):
             nodes.end([victim], signal.SIGTERM)  # nobody has met it yet: a start does
             self._restart([victim])
             restarted = time.time()
@@ -184,7 +203,7 @@ class _Run:
                 return
         met = min(restarted, time.time())
         healed = _until(lambda: nodes.gone() or nodes.whole(), WAITED_S)
-        if self._row.file in _SCRUBBED and not nodes.told(names):  # a clean start reads no more than ends
+        if scrubbed and not nodes.told(names):  # a clean start reads no more than ends
             if _until(lambda: nodes.told(names) or nodes.gone(), MET_S):
                 self._began = time.monotonic()
                 healed = _until(lambda: nodes.gone() or nodes.whole(), WAITED_S)
@@ -196,7 +215,7 @@ class _Run:
         facts["served_after"] = sum(at > met + GRACE_S for at in served)
         facts["served_before"] = len(served) - facts["served_after"]
 
-    def _see(self, victim: int, done: Done) -> None:
+    def _see(self, victim: int, done: Harmed) -> None:
         """Stop all, and look at what was told and at what is on the disks."""
         nodes, facts = self._nodes, self._facts
         facts["told"] = dict(
@@ -206,7 +225,7 @@ class _Run:
         facts["rotten"] = nodes.rotten()[:10]
         facts["gone_by_itself"] = self._overwritten(victim, done)
 
-    def _overwritten(self, victim: int, done: Done) -> bool:
+    def _overwritten(self, victim: int, done: Harmed) -> bool:
         """Return whether nothing is left of the damage: the file is another one now, or one that nobody reads.
 
         An older copy of a small file is what an earlier crash would have left: nodes live with it.
