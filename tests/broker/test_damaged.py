@@ -177,6 +177,37 @@ def test_a_newest_file_that_was_set_back_while_it_was_written_leaves_no_hole(id_
     assert values(replicas, 1) == values(replicas, 2) == values(replicas, 3) == whole
 
 
+@pytest.mark.parametrize("used_by", ["a write", "a reader"])
+@pytest.mark.parametrize("left", [2.0, 1.5, 0.0, -1], ids=["cut", "cut within a batch", "emptied", "deleted"])
+@pytest.mark.parametrize("id_", [1, 2], ids=["leader", "follower"])
+def test_a_newest_file_that_was_lost_while_it_was_closed_is_damage_of_its_log_alone(
+    id_: int, left: float, used_by: str
+) -> None:
+    replicas = Replicas()
+    path = "/data/t-0/00000000000000000000.log"
+    for n in range(4):
+        replicas.produce(f"{n}")
+        replicas.settle()
+    whole, content = ["0", "1", "2", "3"], replicas.disks[id_].peek(path)
+    replicas[id_].log.active.rest()
+    if left < 0:
+        replicas.disks[id_].remove(path)
+    else:
+        replicas.disks[id_].rewrite(path, content[: int(len(content) * left / 4)])
+    if used_by == "a reader":
+        replicas.nodes[id_].fetch({WHERE: 3})
+    answer = replicas.produce("4")
+    replicas.settle(2)
+    whole += ["4"] * (answer.error == ErrorCode.NONE)
+    outside = replicas.nodes[id_].outside
+    assert outside.failed == [] and not replicas[id_].offline
+    assert outside.damages == [("/data/t-0", max(int(left), 0), 4)]
+    replicas.report(id_)
+    replicas.settle(20)
+    assert set(replicas.state.isr) == {1, 2, 3}
+    assert values(replicas, 1) == values(replicas, 2) == values(replicas, 3) == whole
+
+
 def test_the_only_replica_goes_on_where_its_newest_file_was_cut() -> None:
     replicas = Replicas((1,))
     replicas.produce("0")

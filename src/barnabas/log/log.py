@@ -13,14 +13,13 @@ from struct import Struct
 from typing import Unpack
 
 from barnabas.config import NO_FLUSH, LogConfig
-from barnabas.errors import ErrorCode, KafkaError, StorageError
+from barnabas.errors import ErrorCode, KafkaError, LostFileError, StorageError
 from barnabas.log import reading, recovery, retention, searching, truncation
 from barnabas.log.ending import leave_tables
 from barnabas.log.producer_replay import end_transaction
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
 from barnabas.log.replicating import take_batches
 from barnabas.log.results import Appended, Known, finished
-from barnabas.log.searching import TimestampOffset
 from barnabas.log.segments.names import file_name
 from barnabas.log.segments.scan import FileSlice
 from barnabas.log.segments.segment import MAX_OFFSET
@@ -239,7 +238,8 @@ class Log(LogState):
         except StorageError as error:
             if error.full:
                 truncation.roll_back_unwritten(self, pending)
-            self.fail(error)
+            if not isinstance(error, LostFileError):  # (nothing was written, and `open_what_is_left` helps)
+                self.fail(error)
             raise
         self._pending, end = [], self.log_end_offset
         self.active.fresh = (self.written_end_offset, end, pending) if keep else None
@@ -317,11 +317,11 @@ class Log(LogState):
         """
         return reading.read(self, offset, max_bytes, end, at_least_one=at_least_one)
 
-    def offset_for_timestamp(self, timestamp: int, end: Offset) -> TimestampOffset | None:
+    def offset_for_timestamp(self, timestamp: int, end: Offset) -> searching.TimestampOffset | None:
         """The first record below `end` at or after `timestamp` (ms), None if there is none."""
         return searching.offset_for_timestamp(self, timestamp, min(end, self.written_end_offset))
 
-    def max_timestamp_offset(self, end: Offset) -> TimestampOffset | None:
+    def max_timestamp_offset(self, end: Offset) -> searching.TimestampOffset | None:
         """The first record with the largest timestamp in the log (KIP-734), None without timestamps."""
         return searching.max_timestamp_offset(self, min(end, self.written_end_offset))
 
@@ -339,8 +339,8 @@ class Log(LogState):
             self._roll(self.log_end_offset, now)
 
     def _roll(self, base: Offset, now: Now) -> None:
+        self.write()
         try:
-            self.write()
             old = self.active
             old.seal()
             self.unsynced.paths += old.write_tables()
@@ -378,10 +378,10 @@ class Log(LogState):
         """
         if not count:
             return []
+        if count == len(self.segments):
+            self.roll(now)
+        self.increment_log_start(self.bases[count])
         try:
-            if count == len(self.segments):
-                self.roll(now)
-            self.increment_log_start(self.bases[count])
             going = self.drop_first(count)
             for segment in going:
                 self.mark_deleted(segment, now)

@@ -22,6 +22,7 @@ from barnabas.log.results import Recovery
 from barnabas.log.segments.damage import Damage, clipped, merged, read_damage, write_damage
 from barnabas.log.segments.deletion import DeletedFiles
 from barnabas.log.segments.segment import NEVER, Segment
+from barnabas.log.segments.segment_file import ends_before
 from barnabas.log.segments.transactions import read_sums, write_sums
 from barnabas.log.unsynced import Unsynced
 from barnabas.model import Epoch, Now, Offset, TopicId, TopicPartition
@@ -169,8 +170,7 @@ class LogState:
     @property
     def is_short(self) -> bool:
         """Whether the active segment's file has not all that was appended.  Raises StorageError."""
-        size = self.active.end_position
-        return size > 0 and not self.active.file.read_at(size - 1, 1)
+        return ends_before(self.active.file, self.active.end_position)
 
     @property
     def size(self) -> int:
@@ -294,6 +294,15 @@ class LogState:
             self.segments[-1].ended(segment.base)
         self.segments.append(segment)
         self.bases.append(segment.base)
+
+    def open_what_is_left(self) -> None:
+        """Somebody cut or deleted the newest file: what waits is written behind its whole batches.
+
+        A file that is open stays as it is.  Raises StorageError.
+        """
+        if self.active.open_again():
+            self.active.cut_file(self.active.whole_until(0))
+            self.unsynced.directory = True
 
     def drop_last(self) -> Segment:
         """The last segment goes."""

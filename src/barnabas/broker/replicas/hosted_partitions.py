@@ -300,6 +300,8 @@ class HostedPartitions:
         if log.failed is not None or not log.disk.is_directory(log.path):
             return isinstance(error, ShortFileError)
         try:
+            if error.path == log.active.path(".log"):
+                log.open_what_is_left()
             log.write()
             if error.path == log.active.path(".log") and not log.disk.exists(error.path):
                 log.roll(now)

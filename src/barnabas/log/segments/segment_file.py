@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.errors import StorageError
+from barnabas.errors import ShortFileError, StorageError
 from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.model import Offset
 from barnabas.ports import Disk, DiskFile
 
-__all__ = ["MAX_OFFSET", "SegmentFile"]
+__all__ = ["MAX_OFFSET", "SegmentFile", "ends_before"]
 
 MAX_OFFSET: Final = (1 << 63) - 1
 _ALL: Final = 1 << 62
@@ -22,6 +22,11 @@ _ALL: Final = 1 << 62
 _UNKNOWN: Final = -1
 _LAST: Final = 1 << 62
 """For the number of a descriptor that somebody else has given back: it was the only one."""
+
+
+def ends_before(file: DiskFile, size: int) -> bool:
+    """Return whether somebody has cut a file to which `size` bytes were written.  Raises StorageError."""
+    return size > 0 and not file.read_at(size - 1, 1)
 
 
 class SegmentFile:
@@ -62,12 +67,13 @@ class SegmentFile:
         """Its file; None where it is closed, which it is only when all of it is durable.  Raises StorageError."""
         return self.file if self.durable < 0 else self._file
 
-    def _open(self) -> DiskFile:
+    def _open(self, *, create: bool = False) -> DiskFile:
         path = self.path(".log")
-        file, descriptor = self._descriptor_for(path)
-        if 0 <= self.durable < _ALL and file.size() != self.durable:
-            size = file.size()
+        file, descriptor = self._descriptor_for(path, create=create)
+        if 0 <= self.durable < _ALL and (size := file.size()) != self.durable:
             file.close()
+            if size < self.durable:
+                raise ShortFileError(path, self.durable)
             raise StorageError(
                 f"{path} has {size} bytes, and had {self.durable}: somebody else has changed it",
                 next_step="let nothing but this node touch its directories",
@@ -98,6 +104,14 @@ class SegmentFile:
         file, _ = self._descriptor_for(self.path(".log"), create=True)
         file.truncate(0)
         self._file, self.durable = file, 0
+
+    def open_again(self) -> bool:
+        """Open what is left of a file that somebody cut or deleted while it was closed; false: it is open."""
+        if self._file is not None:
+            return False
+        self.durable = _UNKNOWN
+        self._open(create=True)
+        return True
 
     # --- who may close it ---------------------------------------------------------------------------------
 

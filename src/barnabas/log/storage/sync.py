@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from barnabas.errors import ShortFileError, StorageError
+from barnabas.log.segments.segment_file import ends_before
 from barnabas.model import Offset
 from barnabas.ports import Disk, DiskFile
 
@@ -91,9 +92,9 @@ class SyncJob:
     def _run(self) -> None:
         for file in self.files:
             file.sync()
-        if self.active is not None and (size := self.active_bytes) and not self.active.read_at(size - 1, 1):
+        if self.active is not None and ends_before(self.active, self.active_bytes):
             # (what was written since lies where other records belong)
-            raise ShortFileError(self.active.path, size)
+            raise ShortFileError(self.active.path, self.active_bytes)
         for path in self.paths:
             self._sync_path(path)
         for directory in self.directories:
