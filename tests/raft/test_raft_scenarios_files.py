@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from argparse import ArgumentParser
 from pathlib import Path
@@ -137,6 +138,25 @@ def test_an_election_file_of_an_unknown_version_stops_the_start() -> None:
         with pytest.raises(StorageError) as refused:
             read_election(disk, "/m")
         assert refused.value.fatal
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_no_flipped_bit_of_an_election_file_is_another_vote(version: int) -> None:
+    disk = MemoryDisk(1)
+    state = ElectionState(7, NO_NODE, key_of(3) if version else ReplicaKey(3, ZERO_UUID), 2, ZERO_UUID)
+    whole = election_text(state, version, voter_set(1, 2, 3))
+    for bit in range(8 * len(whole)):
+        changed = bytearray(whole)
+        changed[bit // 8] ^= 1 << bit % 8
+        disk.put(f"/m/{QUORUM_STATE}", bytes(changed))
+        with contextlib.suppress(StorageError):
+            assert read_election(disk, "/m") == state, changed
+
+
+def test_an_election_file_that_apache_kafka_wrote_is_believed() -> None:
+    disk = MemoryDisk(1)
+    disk.put(f"/m/{QUORUM_STATE}", b'{"leaderId":2,"leaderEpoch":7,"votedId":-1,"data_version":1}')
+    assert read_election(disk, "/m") == ElectionState(7, 2)
 
 
 # ------------------------------------------------------------------ formatting

@@ -1,15 +1,18 @@
 """The file `quorum-state`: what a node must never forget of an election, one line of JSON.
 
 Two versions, as in Apache Kafka: 0 while the voters are fixed (kraft.version 0), 1 once they change at run
-time and a vote names the disk too (KIP-853).  Both are read.  Two fields are our own: which quorum the node
-is of (`raft.identity.origin`), and, where it was put together by force, how often
-(`raft.membership.generation`).  Kafka does not read them.
+time and a vote names the disk too (KIP-853).  Both are read.  Three fields are our own: which quorum the node
+is of (`raft.identity.origin`); where it was put together by force, how often (`raft.membership.generation`); and
+a checksum of all the others, as another digit would be another vote.  Kafka does not read them, and writes a file
+without them: that one is believed.
 """
 
 from __future__ import annotations
 
 import json
 from typing import Any
+
+from crc32c import crc32c
 
 from barnabas.errors import StorageError
 from barnabas.model import NO_NODE, ZERO_UUID, ReplicaKey, Uuid
@@ -20,6 +23,7 @@ from barnabas.raft.voters import VoterSet
 __all__ = ["QUORUM_STATE", "election_text", "read_election"]
 
 QUORUM_STATE = "quorum-state"
+_CHECKSUM = "barnabasChecksum"
 
 
 def election_text(state: ElectionState, kraft_version: int, voters: VoterSet) -> bytes:
@@ -48,7 +52,16 @@ def election_text(state: ElectionState, kraft_version: int, voters: VoterSet) ->
         content["barnabasIncarnation"] = state.generation
     if state.origin != ZERO_UUID:
         content["barnabasOrigin"] = str(state.origin)
+    return _text({**content, _CHECKSUM: _checksum(content)})
+
+
+def _text(content: dict[str, Any]) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode()
+
+
+def _checksum(content: dict[str, Any]) -> int:
+    """Return the checksum of all fields but its own."""
+    return int(crc32c(_text({name: content[name] for name in content if name != _CHECKSUM})))
 
 
 def read_election(disk: Disk, directory: str) -> ElectionState | None:
@@ -58,6 +71,8 @@ def read_election(disk: Disk, directory: str) -> ElectionState | None:
         return None
     try:
         content = json.loads(disk.read(path))
+        if _CHECKSUM in content and content[_CHECKSUM] != _checksum(content):
+            raise ValueError("its checksum is wrong")
         version = content["data_version"]
         if version not in (0, 1):
             raise ValueError(f"data_version {version} is not known")

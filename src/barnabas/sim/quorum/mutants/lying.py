@@ -48,6 +48,14 @@ ROT_MUTANTS: tuple[Mutant, ...] = (
         7,
     ),
     mutant(
+        "a changed vote is believed",
+        "a start takes another digit in quorum-state for what was written there",
+        "server.kraft.election_state read_election",
+        "content[_CHECKSUM] != _checksum(content)",
+        "False",
+        25,
+    ),
+    mutant(
         "damage is refused",
         "a node with damaged metadata does not start, though the others have them",
         "server.kraft.recovery open_store",
