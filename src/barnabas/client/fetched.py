@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from barnabas.client.fetching import Visible, aborted_of, no_batch_there, whole_batches
+from barnabas.client.fetching import Unreadable, Visible, aborted_of, no_batch_there, whole_batches
 from barnabas.client.security.rights import granting
 from barnabas.errors import BarnabasError, CorruptRecordError, ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, Offset, TopicId, TopicPartition
@@ -16,8 +16,6 @@ __all__ = ["FetchErrors", "FetchLimits", "Fetched", "decode", "fetch_request", "
 
 _MAX_DECOMPRESSED = 1 << 30
 _READERS_ERRORS = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-_MENDED_S = 3.0
-"""For so long what cannot be read is asked for again."""
 _BY_NAME = 12  # the last version of Fetch that names topics
 
 
@@ -35,8 +33,7 @@ class FetchErrors:
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self._since: float | None = None
-        self._unreadable: dict[TopicPartition, tuple[Offset, float]] = {}
-        """What could not be read, and since when."""
+        self._unreadable = Unreadable(timeout)
 
     def __repr__(self) -> str:
         return f"<FetchErrors since={self._since}>"
@@ -55,18 +52,11 @@ class FetchErrors:
             raise error
 
     def for_the_reader(self, fetched: Fetched, now: float) -> bool:
-        """Return whether the reader decides: records came, or the offset is gone, forbidden or stays unreadable.
-
-        A leader that is asked again at once checks what it sends, and another with a good copy takes over.
-        """
-        if not isinstance(fetched.error, CorruptRecordError):
-            self._unreadable.pop(fetched.target, None)
-            return not isinstance(fetched.error, KafkaError) or fetched.error.code in _READERS_ERRORS
-        offset, since = self._unreadable.get(fetched.target, (-1, now))
-        if offset != fetched.asked:
-            self._unreadable[fetched.target] = fetched.asked, now
-            return False
-        return now - since >= min(_MENDED_S, self._timeout)
+        """Return whether the reader decides: records came, or the offset is gone, forbidden or unreadable."""
+        if isinstance(fetched.error, CorruptRecordError):
+            return self._unreadable.stays(fetched.target, fetched.asked, now)
+        self._unreadable.read(fetched.target)
+        return not isinstance(fetched.error, KafkaError) or fetched.error.code in _READERS_ERRORS
 
 
 class Fetched(NamedTuple):

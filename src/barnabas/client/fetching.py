@@ -31,6 +31,7 @@ __all__ = [
     "READ_COMMITTED",
     "READ_UNCOMMITTED",
     "RawBatch",
+    "Unreadable",
     "Visible",
     "fetch_range",
     "isolation_level",
@@ -44,6 +45,8 @@ _GUESS = 1024.0
 """Bytes of an offset, as long as nothing is known of the topic."""
 _SPARE = 1.25
 """What follows is asked for with so much to spare: records differ in size."""
+_MENDED_S = 3.0
+"""For so long what cannot be read is asked for again."""
 _STALE = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -133,7 +136,8 @@ def fetch_range(
     elsewhere may name a replica there (KIP-392), which is read until it fails.
 
     Raises KafkaError: OFFSET_OUT_OF_RANGE (the offsets are no longer, or not yet, there),
-    UNKNOWN_TOPIC_ID (another topic), REQUEST_TIMED_OUT; CorruptRecordError; ConnectionFailed.
+    UNKNOWN_TOPIC_ID (another topic), REQUEST_TIMED_OUT; CorruptRecordError (for 3 s it asks again: another
+    replica may lead by then); ConnectionFailed.
     """
     if start >= end:
         return
@@ -152,12 +156,15 @@ def fetch_range(
         position = start
         visible = Visible()
         while position < end and not (stop is not None and stop()):
-            data = reader.take(position)
-            records = memoryview(data.records or b"")
-            found = whole_batches(f"{topic}-{partition}", records, position, data.high_watermark)
-            if not found:
-                reader.no_progress(position, end, data, len(records))
+            try:
+                data, found = reader.good_batches(position, verify=verify)
+            except CorruptRecordError as error:
+                reader.ask_again(position, error)
                 continue
+            if not found:
+                reader.no_progress(position, data)
+                continue
+            records = memoryview(data.records)
             before, position = position, max(position, found[-1][1].last_offset + 1)
             reader.learn(len(records), position - found[0][1].base_offset)
             if position < end:
@@ -167,11 +174,6 @@ def fetch_range(
                 if header.base_offset >= end:
                     break
                 raw = records[at : at + header.size]
-                if verify and not check_crc(raw, 0, header):
-                    raise CorruptRecordError(
-                        f"{topic}-{partition}: the batch at {header.base_offset} does not match its CRC",
-                        next_step=_VERIFY,
-                    )
                 seen = visible.sees(raw, 0, header)
                 if seen and header.last_offset >= before:
                     yield RawBatch(
@@ -221,6 +223,32 @@ def no_batch_there(target: object, offset: Offset) -> CorruptRecordError:
     return CorruptRecordError(said, next_step=_VERIFY)
 
 
+class Unreadable:
+    """`Unreadable(timeout=30.0)`: what could not be read, and since when.
+
+    A leader that is asked again at once checks what it sends, and another with a good copy takes over.
+    """
+
+    def __init__(self, timeout: float) -> None:
+        self._patience = min(_MENDED_S, timeout)
+        self._since: dict[TopicPartition, tuple[Offset, float]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Unreadable {self._since}>"
+
+    def stays(self, target: TopicPartition, offset: Offset, now: float) -> bool:
+        """Return whether it has been so for too long to ask again; `now` in monotonic seconds."""
+        known, since = self._since.get(target, (-1, now))
+        if known != offset:
+            self._since[target] = offset, now
+            return False
+        return now - since >= self._patience
+
+    def read(self, target: TopicPartition) -> None:
+        """It could be read."""
+        self._since.pop(target, None)
+
+
 class _RangeReader:
     """One partition's fetches: at most one under way, sent again elsewhere when the leader moved."""
 
@@ -236,9 +264,11 @@ class _RangeReader:
         "_progress",
         "_rack",
         "_resting",
+        "_target",
         "_timeout",
         "_topic",
         "_topic_id",
+        "_unreadable",
     )
 
     def __init__(
@@ -262,6 +292,8 @@ class _RangeReader:
         self._per_offset = _GUESS
         self._topic = topic
         self._partition = partition
+        self._target = TopicPartition(topic, partition)
+        self._unreadable = Unreadable(timeout)
         self._isolation = isolation
         self._max_bytes = max_bytes
         self._topic_id = topic_id
@@ -272,7 +304,7 @@ class _RangeReader:
 
     def __repr__(self) -> str:
         under_way = f" under way at {self._ahead[0]}" if self._ahead else ""
-        return f"<RangeReader {self._topic}-{self._partition}{under_way}>"
+        return f"<RangeReader {self._target}{under_way}>"
 
     def learn(self, size: int, offsets: int) -> None:
         """So many bytes held so many offsets: a range that is short is not asked for with much behind it."""
@@ -284,6 +316,41 @@ class _RangeReader:
             self._ahead = self._post(offset)
         except (ConnectionFailed, KafkaError):
             self._ahead = None
+
+    def good_batches(self, offset: Offset, *, verify: bool) -> tuple[Any, list[tuple[int, BatchHeader]]]:
+        """The partition's data of a fetch at `offset`, and where its whole batches lie, up to the first bad one.
+
+        Raises CorruptRecordError if that is the first of all.
+        """
+        data = self.take(offset)
+        records = data.records or b""
+        good: list[tuple[int, BatchHeader]] = []
+        for at, header in whole_batches(self._target, records, offset, data.high_watermark):
+            if verify and header.base_offset < self._end and not check_crc(records, at, header):
+                if good:
+                    break
+                raise CorruptRecordError(
+                    f"{self._target}: the batch at {header.base_offset} does not match its CRC",
+                    next_step=_VERIFY,
+                )
+            good.append((at, header))
+        if records and not good:
+            raise CorruptRecordError(
+                f"{self._target}: the broker sent {len(records)} bytes at offset {offset} "
+                "that are no whole record batch",
+                next_step=_VERIFY,
+            )
+        self._unreadable.read(self._target)
+        return data, good
+
+    def ask_again(self, offset: Offset, error: CorruptRecordError) -> None:
+        """What came is not readable: pause, and look who leads; raise it if that has not helped for long."""
+        if self._left_near():
+            return
+        if self._unreadable.stays(self._target, offset, monotonic()):
+            raise error
+        self._cluster.forget(self._topic)
+        time.sleep(FIRST_PAUSE)
 
     def take(self, offset: Offset) -> Any:
         """The partition's data of a fetch at `offset`, the one under way if it is that; repeats it."""
@@ -326,22 +393,15 @@ class _RangeReader:
         self._near, self._rack = None, ""
         return True
 
-    def no_progress(self, position: Offset, end: Offset, data: Any, size: int) -> None:
-        """Nothing came: wait on, unless it takes too long or the bytes can never become a batch."""
-        if size:
-            raise CorruptRecordError(
-                f"{self._topic}-{self._partition}: the broker sent {size} bytes at offset {position} "
-                "that are no whole record batch",
-                next_step=_VERIFY,
-            )
-        target = TopicPartition(self._topic, self._partition)
-        self._cluster.look_past(self._resting.due({target: position}, monotonic()))
+    def no_progress(self, position: Offset, data: Any) -> None:
+        """Nothing came: wait on, unless it takes too long."""
+        self._cluster.look_past(self._resting.due({self._target: position}, monotonic()))
         if monotonic() - self._progress >= self._timeout:
             readable = data.last_stable_offset if self._isolation else data.high_watermark
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"{self._topic}-{self._partition}: waited {self._timeout:g} s for offset {position} "
-                f"of the range up to {end}; readable are offsets below {readable}",
+                f"{self._target}: waited {self._timeout:g} s for offset {position} "
+                f"of the range up to {self._end}; readable are offsets below {readable}",
                 next_step="an open transaction or replicas that lag hold the rest back; try again later",
             )
 
@@ -388,25 +448,23 @@ class _RangeReader:
 
     def _judge(self, response: Any, offset: Offset) -> Any:
         if response.error_code:
-            raise KafkaError(ErrorCode(response.error_code), f"fetching {self._topic}-{self._partition}")
+            raise KafkaError(ErrorCode(response.error_code), f"fetching {self._target}")
         if not response.responses or not response.responses[0].partitions:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no answer for {self._topic}-{self._partition}"
-            )
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no answer for {self._target}")
         data = response.responses[0].partitions[0]
         if data.error_code == ErrorCode.CORRUPT_MESSAGE:
-            raise no_batch_there(f"{self._topic}-{self._partition}", offset)
+            raise no_batch_there(self._target, offset)
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             known = data.log_start_offset >= 0
             there = f": it begins at {data.log_start_offset}, ends at {data.high_watermark}" if known else ""
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self._topic}-{self._partition} has no offset {offset} (any more, or yet){there}",
+                f"{self._target} has no offset {offset} (any more, or yet){there}",
                 next_step="retention deleted the records, or the topic was created again; pick another start",
             )
         if data.error_code:
             code = ErrorCode(data.error_code)
-            said = f"fetching {self._topic}-{self._partition}"
+            said = f"fetching {self._target}"
             raise KafkaError(code, said, next_step=granting(code, "Read", self._topic))
         if data.records:
             self._progress = monotonic()
