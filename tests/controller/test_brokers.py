@@ -24,7 +24,6 @@ from barnabas.wire.metadata import (
     RegisterBrokerRecord,
 )
 from barnabas.wire.schemas.brokers import (
-    BrokerHeartbeatRequestLeaderless,
     ControllerRegistrationRequest,
     ControllerRegistrationRequestFeature,
     ControllerRegistrationResponse,
@@ -213,91 +212,6 @@ def test_the_only_broker_leads_again_after_it_was_killed() -> None:
     state = cluster.state()
     assert (state.leader, state.isr, state.last_known_elr) == (1, (1,), ())
     assert state.leader_epoch > epoch
-
-
-def lost_last_leader(cluster: Cluster, *others: int) -> None:
-    """Broker 1 was the last in sync and came back after an unclean stop; the others serve."""
-    cluster.assign([1, 2, 3])
-    for other in (2, 3):
-        cluster.beat(other, want_fence=True)
-    cluster.time += 10
-    cluster.register(1, incarnation=2, previous_broker_epoch=-1)
-    assert (cluster.state().isr, cluster.state().elr, cluster.state().last_known_elr) == ((), (), (1,))
-    for other in others:
-        cluster.beat(other)
-
-
-def leaderless(cluster: Cluster, epoch: int, end: int) -> list[BrokerHeartbeatRequestLeaderless]:
-    topic = cluster.image.topics_by_name["flights"].id
-    return [
-        BrokerHeartbeatRequestLeaderless(
-            topic_id=topic, partition_index=0, leader_epoch=epoch, end_offset=end
-        )
-    ]
-
-
-@pytest.mark.parametrize(
-    ("ends", "leads"),
-    [
-        ({1: (3, 90), 2: (3, 100), 3: (3, 95)}, 2),
-        ({1: (3, 90), 2: (3, 90), 3: (3, 89)}, 1),
-        ({1: (4, 50), 2: (3, 100), 3: (3, 200)}, 1),
-        ({1: (3, 90), 2: (4, 10), 3: (3, 200)}, 2),
-    ],
-)
-def test_of_replicas_that_may_lack_records_the_one_with_the_longest_log_leads(
-    ends: dict[int, tuple[int, int]], leads: int
-) -> None:
-    cluster = Cluster(1, 2, 3)
-    lost_last_leader(cluster, 2, 3)
-    for broker in (2, 1, 3):
-        assert cluster.state().leader == NO_NODE
-        cluster.beat(broker, leaderless=leaderless(cluster, *ends[broker]))
-    assert (cluster.state().leader, cluster.state().isr) == (leads, (leads,))
-    assert cluster.state().recovering
-
-
-def test_a_last_leader_waits_half_a_minute_for_replicas_that_are_away() -> None:
-    cluster = Cluster(1, 2, 3)
-    lost_last_leader(cluster, 2)
-    cluster.beat(2, leaderless=leaderless(cluster, 3, 80))
-    for _ in range(15):
-        cluster.beat(1, leaderless=leaderless(cluster, 3, 90))
-        assert cluster.state().leader == NO_NODE
-        cluster.time += 2
-        cluster.beat(2, leaderless=leaderless(cluster, 3, 80))
-    cluster.beat(1, leaderless=leaderless(cluster, 3, 90))
-    assert cluster.state().leader == 1
-
-
-def test_replicas_that_may_lack_records_get_a_leader_though_all_their_disks_are_full() -> None:
-    """A disk that fills up ends brokers uncleanly, and it is still full when they are back."""
-    cluster = Cluster(1, 2, 3)
-    lost_last_leader(cluster, 2, 3)
-    for broker, end in ((2, 100), (1, 90), (3, 95)):
-        full = [directory(broker)]
-        cluster.beat(broker, leaderless=leaderless(cluster, 3, end), unfit_log_dirs=full)
-    assert cluster.state().leader == 2
-
-
-def test_a_new_controller_hears_the_last_leader_before_it_elects_it() -> None:
-    cluster = Cluster(1, 2, 3)
-    lost_last_leader(cluster, 2, 3)
-    cluster.beat(1, leaderless=leaderless(cluster, 3, 90))
-    cluster.new_controller()
-    for broker, end in ((2, 100), (1, 90), (3, 95)):
-        assert cluster.state().leader == NO_NODE
-        cluster.beat(broker, leaderless=leaderless(cluster, 3, end))
-    assert cluster.state().leader == 2
-
-
-def test_a_last_leader_that_says_nothing_of_its_logs_leads_at_once() -> None:
-    """It is one of Apache Kafka's."""
-    cluster = Cluster(1, 2, 3)
-    lost_last_leader(cluster, 2)
-    cluster.beat(2, leaderless=leaderless(cluster, 3, 800))
-    cluster.beat(1)
-    assert cluster.state().leader == 1
 
 
 def test_without_elr_the_last_member_stays_in_the_isr_while_nobody_leads() -> None:

@@ -299,14 +299,16 @@ def refused(cluster: Cluster, index: int, epoch: int) -> list[BrokerHeartbeatReq
     return [BrokerHeartbeatRequestRefused(topic_id=topic, partition_index=index, leader_epoch=epoch)]
 
 
-@pytest.mark.parametrize(("isr", "elr"), [((1, 2, 3), ()), ((1,), (3,))])
+@pytest.mark.parametrize(("isr", "elr"), [((1, 2, 3), ()), ((1,), (3,)), ((1,), (2, 3))])
 def test_a_replica_leads_in_place_of_a_leader_that_would_have_it_cut_what_was_committed(
     isr: tuple[int, ...], elr: tuple[int, ...]
 ) -> None:
     cluster = Cluster(1, 2, 3)
     cluster.assign([1, 2, 3], **{"min.insync.replicas": "3"})
     change(cluster, 0, isr=list(isr), eligible_leader_replicas=list(elr))
-    cluster.beat(3, refused=refused(cluster, 0, cluster.state().leader_epoch))
+    for killed in (2, 3):
+        cluster.beat(killed, unclean_stop=True)
+    cluster.beat(3, unclean_stop=True, refused=refused(cluster, 0, cluster.state().leader_epoch))
     assert cluster.state().leader == 3 and 1 not in (*cluster.state().isr, *cluster.state().elr)
 
 

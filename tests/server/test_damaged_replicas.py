@@ -132,6 +132,29 @@ def test_a_bit_in_the_newest_segment_of_one_replica_costs_nothing_when_all_are_k
         assert all(is_whole(cluster, id_, RECORDS + 2) for id_ in (1, 2, 3))
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_disk_that_did_not_keep_what_it_had_synced_costs_nothing_when_all_are_killed(place: int) -> None:
+    """Nothing on it shows that records are gone; others have them, and lead."""
+    with Virtual() as cluster:
+        cluster.create("t", [1, 2, 3], min_insync_replicas="2")
+        fill(cluster)
+        liar = cluster[3]
+        liar.disk.lying, liar.disk.honest = True, ("/__cluster_metadata-0",)
+        produce(cluster, RECORDS, RECORDS + 2)
+        for id_ in (1, 2):
+            cluster.kill(id_)
+        liar.power_cut("all")
+        liar.disk.lying = False
+        order = [1, 2]
+        order.insert(place, 3)
+        for id_ in order:
+            cluster[id_].start()
+            cluster.run(0.5)
+        cluster.until(lambda: all(cluster[id_].serves for id_ in (1, 2, 3)), 60)
+        cluster.until(lambda: set(cluster.state("t").isr) == {1, 2, 3}, 90)
+        assert all(is_whole(cluster, id_, RECORDS + 2) for id_ in (1, 2, 3))
+
+
 def consume(cluster: Virtual, offset: int) -> int:
     """The error with which the leader answers a consumer that asks for this offset."""
     partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)

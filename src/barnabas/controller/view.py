@@ -38,7 +38,7 @@ from barnabas.wire.codec.message import Message, MetadataRecord
 __all__ = ["BATCH_LIMIT", "BrokerContact", "Deciding", "Decision", "View"]
 
 _WAIT_FOR_LONGER_S = 30.0
-"""Seconds for which a last known leader that may lack records waits until other replicas say what they have."""
+"""Seconds for which a replica that may lack records does not lead until others say what they have."""
 BATCH_LIMIT = 10_000
 """Most records one request may cause (Apache Kafka's limit too)."""
 
@@ -64,6 +64,8 @@ class BrokerContact(NamedTuple):
     """The end of each of its logs whose partition has no leader."""
     leaderless_since: float = 0.0
     """The time at which it began to name any."""
+    unclean_stop: bool = False
+    """Whether it was killed, or lost its power, before this life: it may lack what its disk said was synced."""
 
 
 class Decision(NamedTuple):
@@ -122,6 +124,7 @@ class View(NamedTuple):
             log_end=partial(self._log_end, topic.id),
             waits=self._waits,
             heard=self._heard,
+            doubted=self._doubted,
         )
 
     def _log_end(self, topic: TopicId, broker: NodeId, state: PartitionState) -> LogEnd | None:
@@ -145,6 +148,10 @@ class View(NamedTuple):
     def _heard(self, broker: NodeId) -> bool:
         contact = self.contacts.get(broker)
         return contact is not None and not contact.presumed
+
+    def _doubted(self, broker: NodeId) -> bool:
+        contact = self.contacts.get(broker)
+        return contact is not None and contact.unclean_stop
 
     def default_directory(self, broker: NodeId) -> DirectoryId:
         """The only directory of a broker that has one; with several the broker chooses and tells us."""

@@ -249,6 +249,7 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Deciding:
             (row.topic_id, row.partition_index): (row.leader_epoch, row.end_offset)
             for row in request.leaderless
         },
+        unclean_stop=request.unclean_stop,
         leaderless_since=old.leaderless_since if old is not None and old.log_ends else view.now.mono,
     )
     view = view._replace(contacts={**view.contacts, broker.id: contact})

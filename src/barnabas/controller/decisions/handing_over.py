@@ -115,7 +115,9 @@ def depose(
         if leader == broker or broker not in (*state.isr, *state.elr) or not usual.acceptable(broker, state):
             continue
         yield
-        how = without(usual, leader)._replace(fit=lambda other, _: other == broker)
+        how = without(usual, leader)._replace(
+            fit=lambda other, _: other == broker, doubted=lambda other: other != broker
+        )
         isr = tuple(member for member in state.isr if member != leader)
         change = change_partition(topic, state, how, isr=isr, unclean_shutdown=leader)
         if change is not None:

@@ -3,9 +3,10 @@
 A leader must be acceptable (registered, unfenced, not shutting down, its directory online) and valid (in
 the ISR, or in the ELR while the ISR is empty).  The leader stays if it can; else the first valid replica in
 assignment order leads; among the valid ones those whose disk is neither full nor slow, and whose replica lacks
-nothing, go first.  Without a valid one the last known leader leads, or the replica whose log goes further; else,
-where unclean elections are allowed, the acceptable one whose log goes furthest.  In both cases the ISR is that
-one alone and the partition is recovering.
+nothing, go first.  An eligible one whose broker stopped uncleanly may lack what its disk said was synced: if no
+other is valid, the one whose log goes furthest leads.  Without a valid one the last known leader leads, or the
+replica whose log goes further; else, where unclean elections are allowed, the acceptable one whose log goes
+furthest.  If that one was neither in sync nor eligible, the ISR is that one alone and the partition is recovering.
 
 With eligible leader replicas (KIP-966) a replica that leaves the ISR while the ISR is below
 min.insync.replicas holds everything committed and may lead later; the ISR may then become empty.  Without
@@ -82,7 +83,7 @@ def _unreported(broker: NodeId, state: PartitionState) -> LogEnd | None:
     return None
 
 
-def _at_once(broker: NodeId) -> bool:
+def _never(broker: NodeId) -> bool:
     return False
 
 
@@ -99,10 +100,11 @@ class ElectionRules(NamedTuple):
 
     `acceptable(broker, partition)`: whether that broker could lead now, and `fit`: whether its disk is neither
     full nor slow, and its replica complete.  `min_isr` is the topic's min.insync.replicas.
-    `log_end(broker, partition)` is where its log ends, None where it did not say; `waits(broker)`: whether this
-    last known leader waits for what others say.  `heard(broker)`: whether it has reported to this controller,
-    which knows nothing of its disks and logs before.  `level` is that of metadata.version; `directory(broker)`
-    where a new replica lies.
+    `doubted(broker)`: whether its last stop was unclean, so that it leads as an eligible one only if no log goes
+    further.  `log_end(broker, partition)` is where its log ends, None where it did not say; `waits(broker)`:
+    whether it waits for what others say.  `heard(broker)`: whether it has reported to this controller, which
+    knows nothing of its disks and logs before.  `level` is that of metadata.version; `directory(broker)` where a
+    new replica lies.
     """
 
     acceptable: Callable[[NodeId, PartitionState], bool]
@@ -113,8 +115,9 @@ class ElectionRules(NamedTuple):
     directory: Callable[[NodeId], DirectoryId] = _unassigned
     fit: Callable[[NodeId, PartitionState], bool] = _fit
     log_end: Callable[[NodeId, PartitionState], LogEnd | None] = _unreported
-    waits: Callable[[NodeId], bool] = _at_once
+    waits: Callable[[NodeId], bool] = _never
     heard: Callable[[NodeId], bool] = _heard
+    doubted: Callable[[NodeId], bool] = _never
 
 
 def acceptable_leader(image: MetadataImage) -> Callable[[NodeId, PartitionState], bool]:
@@ -262,12 +265,12 @@ def _elect(
     if rules.election is Election.PREFERRED:
         candidates = (replicas[0], state.leader, *replicas)
     able = [broker for broker in candidates if broker != NO_NODE and valid(broker)]
-    if able:
-        return next((broker for broker in able if rules.fit(broker, state)), able[0]), False
-    if rules.elr and not isr and not elr and len(state.last_known_elr) == 1:
-        longest = _longest(state, replicas, rules)
+    if sure := [broker for broker in able if broker in isr or not rules.doubted(broker)]:
+        return next((broker for broker in sure if rules.fit(broker, state)), sure[0]), False
+    if rules.elr and not isr and (elr or len(state.last_known_elr) == 1):
+        longest = _longest(state, replicas, elr, rules)
         if longest != NO_NODE:
-            return longest, True
+            return longest, longest not in elr
     if rules.election is Election.UNCLEAN:
         living = [broker for broker in replicas if rules.acceptable(broker, state)]
         if living:
@@ -275,22 +278,27 @@ def _elect(
     return NO_NODE, False
 
 
-def _longest(state: PartitionState, replicas: tuple[NodeId, ...], rules: ElectionRules) -> NodeId:
-    """Return the last known leader, or the replica that has more than it; NO_NODE while that is not known.
+def _longest(
+    state: PartitionState, replicas: tuple[NodeId, ...], elr: tuple[NodeId, ...], rules: ElectionRules
+) -> NodeId:
+    """Return the replica whose log goes furthest; NO_NODE while those that may go further are waited for.
 
-    The last known leader may have lost records (its stop was unclean), and others may still have them.
+    An eligible one, or the last known leader, may have lost records in an unclean stop.  The other eligible ones
+    still have them, perhaps also one that is eligible no more since its own unclean stop; if the last known leader
+    alone is left, any replica may.
     """
-    last = state.last_known_elr[0]
-    if last not in replicas or not rules.acceptable(last, state) or not rules.heard(last):
-        return NO_NODE
-    if rules.log_end(last, state) is None:
-        return last
     ends = {
         replica: rules.log_end(replica, state) for replica in replicas if rules.acceptable(replica, state)
     }
-    if rules.waits(last) and (len(ends) < len(replicas) or None in ends.values()):
+    claim = [broker for broker in elr or state.last_known_elr if broker in ends and rules.heard(broker)]
+    if not claim:
         return NO_NODE
-    return max(ends, key=lambda replica: (ends[replica] or _NO_END, replica == last))
+    if not elr and ends[claim[0]] is None:
+        return claim[0]
+    awaited = {*(elr or replicas), *filter(rules.doubted, ends)}
+    if len(awaited) > 1 and any(map(rules.waits, claim)) and any(ends.get(one) is None for one in awaited):
+        return NO_NODE
+    return max(ends, key=lambda replica: (ends[replica] or _NO_END, replica in claim))
 
 
 def _last_known(state: PartitionState, leader: NodeId, rules: ElectionRules) -> tuple[NodeId, ...]:

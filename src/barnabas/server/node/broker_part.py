@@ -91,6 +91,7 @@ class BrokerPart:
             ],
             directories=[directory.directory_id for directory in home.logs.online()],
             previous_epoch=self._previous_epoch.epoch(),
+            unclean_stop=not all(directory.was_clean for directory in home.logs.directories),
             incarnation=self._previous_epoch.incarnation(runtime.random.uuid()),
         )
         self.lifecycle = BrokerLifecycle(

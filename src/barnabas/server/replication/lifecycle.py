@@ -76,8 +76,9 @@ class LifecycleState(IntEnum):
 class LifecycleSettings(NamedTuple):
     """The identity of this broker, and the seconds between its reports.
 
-    `previous_epoch` is the broker epoch of the life before, if nothing of it is lost (else -1).  `incarnation` is
-    this life, or one that had no answer (`server.replication.previous_epoch`); zero: a new one.
+    `previous_epoch` is the broker epoch of the life before, if nothing of it is lost as far as this broker can
+    tell (else -1); `unclean_stop`: that life did not stop in order.  `incarnation` is this life, or one that had
+    no answer (`server.replication.previous_epoch`); zero: a new one.
     """
 
     broker_id: NodeId
@@ -86,6 +87,7 @@ class LifecycleSettings(NamedTuple):
     directories: tuple[DirectoryId, ...]
     rack: str | None = None
     previous_epoch: BrokerEpoch = -1
+    unclean_stop: bool = False
     incarnation: Uuid = ZERO_UUID
     heartbeat_interval: float = 2.0
     registration_timeout: float = 60.0
@@ -99,6 +101,7 @@ class LifecycleSettings(NamedTuple):
         listeners: Sequence[BrokerEndpoint],
         directories: Sequence[DirectoryId],
         previous_epoch: BrokerEpoch = -1,
+        unclean_stop: bool = False,
         incarnation: Uuid = ZERO_UUID,
     ) -> LifecycleSettings:
         """From a node's configuration; `listeners` as they are advertised."""
@@ -109,6 +112,7 @@ class LifecycleSettings(NamedTuple):
             directories=tuple(directories),
             rack=config.optional_str("broker.rack") or None,
             previous_epoch=previous_epoch,
+            unclean_stop=unclean_stop,
             incarnation=incarnation,
             heartbeat_interval=config.int("broker.heartbeat.interval.ms") / 1000,
             registration_timeout=config.int("initial.broker.registration.timeout.ms") / 1000,
@@ -372,6 +376,7 @@ class BrokerLifecycle:
                         incomplete=disks.incomplete,
                         leaderless=disks.leaderless,
                         refused=disks.refused,
+                        unclean_stop=self.settings.unclean_stop,
                     )
                 )
                 assert isinstance(answer, BrokerHeartbeatResponse)

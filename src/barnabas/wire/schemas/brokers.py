@@ -114,6 +114,7 @@ class BrokerHeartbeatRequest(Message, key=63, versions="0-2", flexible="0+"):
         0, default=[], tag=OWN_TAG + 4, ignorable=True
     )
     refused: Array[BrokerHeartbeatRequestRefused] = since(0, default=[], tag=OWN_TAG + 5, ignorable=True)
+    unclean_stop: Bool = since(0, default=False, tag=OWN_TAG + 6, ignorable=True)
 
 
 class BrokerHeartbeatRequestLeaderless(Struct, called="LeaderlessReplica"):

@@ -20,7 +20,7 @@ LACKING: tuple[Mutant, ...] = (
         "a replica that may lack records leads though others have more of them",
         "controller.decisions.partitions _longest",
         "return max(ends,",
-        "return last or max(ends,",
+        "return claim[0] or max(ends,",
         guard="tests/server/test_damaged_replicas.py"
         "::test_a_bit_in_the_newest_segment_of_one_replica_costs_nothing_when_all_are_killed",
     ),
@@ -28,19 +28,28 @@ LACKING: tuple[Mutant, ...] = (
         "a new controller believes the last known leader",
         "a replica that may lack records leads before it told a new controller what it has",
         "controller.decisions.partitions _longest",
-        " or not rules.heard(last)",
+        " and rules.heard(broker)",
         "",
-        guard="tests/controller/test_brokers.py"
+        guard="tests/controller/test_doubted.py"
         "::test_a_new_controller_hears_the_last_leader_before_it_elects_it",
     ),
     mutant(
         "the last known leader does not wait",
         "a replica that may lack records leads before others could say what they have",
         "controller.decisions.partitions _longest",
-        "if rules.waits(last) and",
-        "if False and",
-        guard="tests/controller/test_brokers.py"
+        "any(map(rules.waits, claim))",
+        "False",
+        guard="tests/controller/test_doubted.py"
         "::test_a_last_leader_waits_half_a_minute_for_replicas_that_are_away",
+    ),
+    mutant(
+        "an eligible replica leads whatever its disk lost",
+        "an eligible replica leads after an unclean stop though the log of another goes further",
+        "controller.view View._doubted",
+        "contact.unclean_stop",
+        "False",
+        guard="tests/controller/test_doubted.py"
+        "::test_of_eligible_replicas_that_were_killed_the_one_whose_log_goes_furthest_leads",
     ),
     mutant(
         "an incomplete replica stays in sync",
