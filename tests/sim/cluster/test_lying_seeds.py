@@ -57,6 +57,16 @@ def test_a_lie_is_seen_until_it_is_healed() -> None:
     world.close()
 
 
+def test_a_disk_that_went_for_good_before_anybody_saw_it_whole_is_not_waited_for() -> None:
+    run = running()
+    run.away = node = next(node for node in run.world.nodes.values() if run.rot.may_begin(node))
+    node.kill()
+    run.world.run(60.0, lambda: run.wanting() is None)
+    run.rot.begins(node)
+    assert run.wanting() is None
+    run.world.close()
+
+
 def test_the_files_of_operators_and_controllers_are_left_alone() -> None:
     run = running()
     for node in run.world.nodes.values():

@@ -78,5 +78,6 @@ class LyingRun(SeedRun):
 
     def wanting(self) -> str | None:
         """What is still missing, damage included; None when nothing is."""
-        rotten = (self.rot.wanting(node) for node in self.world.nodes.values() if node.rotten)
+        there = (node for node in self.world.nodes.values() if node is not self.away)
+        rotten = (self.rot.wanting(node) for node in there if node.rotten)
         return super().wanting() or next(filter(None, rotten), None)
