@@ -402,15 +402,19 @@ def test_a_leader_that_went_on_with_a_short_log_has_nothing_cut_either() -> None
     assert values(replicas, 1) == values(replicas, 3) == whole
 
 
-def test_a_replica_that_counts_for_nothing_follows_a_shorter_leader_and_tells() -> None:
+@pytest.mark.parametrize(("elr", "waits"), [((2,), True), ((), False)])
+def test_a_replica_that_counts_for_nothing_follows_a_shorter_leader_and_tells(
+    elr: tuple[int, ...], waits: bool
+) -> None:
     """While it was away another one may have been elected that lacked records, by the operator's word."""
     replicas = Replicas()
     several_segments(replicas)
     replicas.put(isr=(1, 2))
+    replicas.cut.add(2)
     shorter(replicas, 1, 6)
-    replicas.put(isr=(1,))
+    replicas.put(isr=(1,), elr=elr)
     replicas.settle()
-    assert replicas[3].log.log_end_offset == 8, "one that counts may come back and refuse"
+    assert (replicas[3].log.log_end_offset == 8) is waits, "one that counts may come back and refuse"
     replicas.settle(40)
     assert replicas[3].log.log_end_offset == 6
     assert replicas.nodes[3].outside.short_leaders == [(1, 6, 8, False)]

@@ -5,8 +5,9 @@ log ends below the high watermark that such a replica knows, the leader lost rec
 gave it an older file, perhaps.  So the replica cuts nothing, says so, and its heartbeats ask for another leader.
 
 A replica that counts for nothing follows its leader's log: while it was away a replica may have been elected that
-lacked records, by an operator's word.  But it waits a while: perhaps the leader's disk lost what it had synced.
-As soon as this one is in sync, an eligible one that is away just now counts for nothing either.
+lacked records, by an operator's word.  But it waits a while if others count besides the leader: perhaps the
+leader's disk lost what it had synced, and they come back and refuse.  As soon as this one is in sync, an eligible
+one that is away just now counts for nothing either.
 """
 
 from __future__ import annotations
@@ -54,8 +55,9 @@ class Refusals:
         state = broker.image.partition(partition.topic, partition.index)
         if state is None or state.leader_epoch != epoch:
             return True  # another leader, which the next step follows
-        counts = broker.node_id in (*state.isr, *state.elr)
-        if not counts and self._waits(partition, epoch, now):
+        counting = {*state.isr, *state.elr}
+        counts = broker.node_id in counting
+        if not counts and counting != {state.leader} and self._waits(partition, epoch, now):
             return True
         if self._refused.get(partition) != epoch or not counts:
             tp = TopicPartition(partition.topic, partition.index)
