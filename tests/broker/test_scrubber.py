@@ -83,6 +83,26 @@ def test_an_offset_that_no_crc_covers_is_checked_too() -> None:
     assert [where for where, *_ in node.outside.damages] == ["/data/t-0"]
 
 
+@pytest.mark.parametrize(
+    ("start", "wrong", "found"),
+    [(2, (0, 3), [3]), (1, (0, 1, 3), [1, 3]), (0, (0, 2), [0, 2]), (3, (2,), [])],
+)
+def test_a_bad_batch_hides_none_of_those_behind_it(
+    start: int, wrong: tuple[int, ...], found: list[int]
+) -> None:
+    """Of deleted records nobody asks, so the first bad one is no damage; the same where nobody else has them."""
+    disk = MemoryDisk()
+    node = Node(disk, barnabas_scrub_interval_ms=str(int(INTERVAL_S * 1000)))
+    node.create("t")
+    size = len([node.append(one := batch(f"{n}")) for n in range(4)] and one)
+    node.turn()
+    node.logs.get(WHERE).increment_log_start(start)  # type: ignore[union-attr]
+    for number in wrong:
+        disk.corrupt("/data/t-0/00000000000000000000.log", (number + 1) * size - 1, flip=1)
+    after(node, 70)
+    assert node.outside.damages == [("/data/t-0", one, one + 1) for one in found]
+
+
 @pytest.mark.parametrize("turned", [1, 2])
 def test_an_epoch_that_no_crc_covers_is_checked_against_those_beside_it(turned: int) -> None:
     """Of three batches of epoch 1 the second says 0 or 3: the fall is seen at itself, or at the one behind it."""

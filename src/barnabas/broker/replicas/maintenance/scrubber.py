@@ -164,6 +164,11 @@ class _Lately:
         """Read all of a log next."""
         self._found.extendleft(Part(log, segment) for segment in reversed(log.segments))
 
+    def read_on(self, log: Log, segment: Segment, offset: Offset) -> None:
+        """Read a segment next from this offset on, if it is found."""
+        with suppress(CorruptRecordError):
+            self._found.extendleft(_from(log, segment, offset))
+
     def next(self, now: Now) -> Scrub | None:
         """Return what to read next; None: there is nothing in the logs looked at."""
         self._look(now)
@@ -317,7 +322,20 @@ class Scrubber:
             if part.lost is not None:
                 self._on_damage(part.log, part.lost, now)
             elif part.reason:
-                self._on_damage(part.log, damaged_at(part.log, _first_wrong(part), part.reason), now)
+                self._found(part, now)
+
+    def _found(self, part: Part, now: Now) -> None:
+        """A batch is wrong: tell of it, unless it was deleted, and read on behind it."""
+        log, segment, behind = part.log, part.segment, part.log.log_start_offset
+        wrong, deleted = _first_wrong(part), False
+        if wrong < behind:
+            with suppress(CorruptRecordError):
+                deleted = part.position < segment.locate(behind)
+        if not deleted:
+            error = damaged_at(log, max(wrong, behind), part.reason)
+            self._on_damage(log, error, now)
+            behind = error.damage.end
+        self._lately.read_on(log, segment, behind)
 
     def __repr__(self) -> str:
         return f"<Scrubber rounds={self.rounds} {self._part!r}>"
@@ -336,12 +354,17 @@ def _read_there(log: Log, offsets: list[Offset]) -> Iterator[Part]:
         seen.add(segment.base)
         if segment.end_position > _SMALL_BYTES:
             with suppress(StorageError, CorruptRecordError):  # else from its beginning
-                position = segment.locate(offset)
-                for _, header in segment.headers(position):
-                    yield Part(log, segment, position, header.base_offset)
-                    break
+                yield from _from(log, segment, offset)
                 continue
         yield Part(log, segment)
+
+
+def _from(log: Log, segment: Segment, offset: Offset) -> Iterator[Part]:
+    """Yield what to read of a segment from the batch of `offset` on.  Raises CorruptRecordError, StorageError."""
+    position = segment.locate(offset)
+    for _, header in segment.headers(position):
+        yield Part(log, segment, position, header.base_offset)
+        break
 
 
 def _first_wrong(part: Part) -> Offset:
