@@ -175,7 +175,7 @@ def change_partition(
     elif not set(state.replicas) <= set(assigned.replicas):
         fields["leader"] = leader  # still a new epoch: a removed replica must not count any more
     if leader != NO_NODE and (unclean or (not wanted and leader in elr)):
-        elr = () if unclean else tuple(replica for replica in elr if replica != leader)
+        elr = tuple(one for one in elr if not unclean and _stays(one, leader, state, rules))
         wanted = (leader,)
         if unclean and not state.recovering:
             fields["leader_recovery_state"] = 1
@@ -299,6 +299,13 @@ def _longest(
     if len(awaited) > 1 and any(map(rules.waits, claim)) and any(ends.get(one) is None for one in awaited):
         return NO_NODE
     return max(ends, key=lambda replica: (ends[replica] or _NO_END, replica in claim))
+
+
+def _stays(broker: NodeId, leader: NodeId, state: PartitionState, rules: ElectionRules) -> bool:
+    """Return whether an eligible replica stays so: what it lacks of this leader's log may be committed."""
+    end = rules.log_end(broker, state)
+    short = rules.doubted(broker) and end is not None and end < (rules.log_end(leader, state) or _NO_END)
+    return broker != leader and not short
 
 
 def _last_known(state: PartitionState, leader: NodeId, rules: ElectionRules) -> tuple[NodeId, ...]:
