@@ -93,6 +93,7 @@ class World:
         self.corrupt: list[tuple[str, int, str]] = []
         self.damages: list[tuple[str, int, int]] = []
         self.anew: list[str] = []
+        self.remade: list[tuple[str, list[str]]] = []
         self.short_leaders: list[tuple[int, int, int, bool]] = []
         self.whole: list[str] = []
         self.stood_down: list[str] = []
@@ -158,6 +159,9 @@ class World:
 
     def adopted(self, log: Any) -> None:
         self.adoptions.append(log.path)
+
+    def index_remade(self, log: Any, files: Any) -> None:
+        self.remade.append((log.path, list(files)))
 
     def damaged(self, log: Any, found: Any) -> None:
         self.damages += [(log.path, damage.start, damage.end) for damage in found]

@@ -101,6 +101,23 @@ def test_a_leader_that_met_damage_says_so_once_and_serves_what_it_has() -> None:
     assert node.fetch({WHERE: 8}).fetched.error_code == ErrorCode.NONE
 
 
+def test_an_index_that_is_lost_while_the_node_runs_is_told_of_once() -> None:
+    disk = MemoryDisk()
+    node = Node(disk)
+    node.create("t")
+    for n in range(4):
+        node.append(batch(f"{n}a", f"{n}b"))
+        log = rolled(node)
+    log.segments[1].release()
+    disk.remove(log.segments[1].path(".index"))
+    for _ in range(2):
+        node.fetch({WHERE: 2})
+        for _ in range(3):
+            node.after(5)
+            node.broker.maintain(node.now)
+    assert node.outside.remade == [("/data/t-0", ["/data/t-0/00000000000000000002.index"])]
+
+
 def rotten(replicas: Replicas, id_: int) -> None:
     """A bit flips in a sealed segment of a node that runs, and somebody reads there until the node notices."""
     replicas.disks[id_].corrupt("/data/t-0/00000000000000000002.log", 75)

@@ -232,7 +232,7 @@ def test_aborted_transactions_stay_hidden_when_their_index_is_lost(fate: str, st
             disk.put(f"{PATH}/{name}", content[:34] if fate == "older" else disk.read(f"{PATH}/{names[0]}"))
     disk.crash("none" if stop == "clean" else "kill")
     again = open_log(disk, clean=stop == "clean", recovery_point=log.log_end_offset)
-    assert again.recovery.remade == (f"{PATH}/{names[1]}",)
+    assert again.remade == [f"{PATH}/{names[1]}"]
     assert [(one[0], *one[1:3]) for one in again.aborted_transactions(0, again.log_end_offset)] == [
         (one[0], *one[1:3]) for one in aborted
     ]

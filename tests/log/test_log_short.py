@@ -17,7 +17,7 @@ from tests.log.log_building import (
 )
 
 from barnabas.log.log import Log
-from barnabas.log.segments.index import TIME_ROW
+from barnabas.log.segments.index import OFFSET_ROW, TIME_ROW
 from barnabas.sim.kernel.disk import MemoryDisk
 
 LARGE = small(segment_bytes=1 << 20, index_interval_bytes=4096)
@@ -45,7 +45,7 @@ def test_a_short_log_is_closed_without_tables_and_read_as_with_them() -> None:
     found = again(disk, log)
     assert beside(disk) == {"log"}
     assert found.recovery.clean and values_of(found) == [*values, b"last", b"older"]
-    assert found.recovery.remade == (), "nothing is gone"
+    assert found.remade == [], "nothing is gone"
     assert found.log_end_offset == found.durable_end_offset == 7
     assert (found.active.max_timestamp, found.active.max_timestamp_offset) == (NOW.wall_ms + 5000, 5)
     latest = found.offset_for_timestamp(NOW.wall_ms + 1, 7)
@@ -132,10 +132,47 @@ def test_a_table_that_is_gone_beside_the_other_is_named_once_and_made_again(kind
     content = disk.read(path)
     disk.remove(path)
     found = open_log(disk, clean=True)
-    assert found.recovery.remade == (path,) and values_of(found) == values
+    assert found.remade == [path] and values_of(found) == values
     found.close(NOW)
     assert disk.read(path) == content
-    assert open_log(disk, clean=True).recovery.remade == ()
+    assert open_log(disk, clean=True).remade == []
+
+
+@pytest.mark.parametrize("place", [1, -1], ids=["sealed", "newest"])
+def test_both_tables_of_a_segment_that_are_gone_are_named_for_no_stop_leaves_it_so(place: int) -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    values = fill(log, 40)
+    log.close(NOW)
+    paths = [log.segments[place].path(kind) for kind in (".index", ".timeindex")]
+    contents = [disk.read(path) for path in paths]
+    for path in paths:
+        disk.remove(path)
+    found = open_log(disk, clean=True)
+    assert found.take_remade() == paths and values_of(found) == values
+    assert found.take_remade() == []
+    found.close(NOW)
+    assert [disk.read(path) for path in paths] == contents
+
+
+@pytest.mark.parametrize("kind", [".index", ".timeindex"])
+def test_a_table_whose_rows_were_swapped_while_the_log_is_open_is_named_once(kind: str) -> None:
+    disk, often = new_disk(), small(index_interval_bytes=1)
+    log = open_log(disk, often)
+    for n in range(40):
+        append(log, batch(b"x" * 90, timestamp=NOW.wall_ms + n))
+    log.close(NOW)
+    log = open_log(disk, often, clean=True)
+    assert log.offset_for_timestamp(NOW.wall_ms + 1, 40) is not None
+    segment, row = log.segments[1], TIME_ROW if kind == ".timeindex" else OFFSET_ROW
+    segment.release()
+    content = disk.read(segment.path(kind))
+    disk.put(segment.path(kind), content[row : 2 * row] + content[:row] + content[2 * row :])
+    for _ in range(2):
+        at = log.offset_for_timestamp(NOW.wall_ms + segment.base + 1, 40)
+        assert at is not None and at.offset == segment.base + 1
+    assert log.take_remade() == [segment.path(kind)]
+    assert log.take_remade() == []
 
 
 @pytest.mark.parametrize("fate", ["empty", "older", "another's"])
@@ -150,7 +187,7 @@ def test_a_time_index_that_is_not_its_segments_hides_no_record_from_searches_by_
         append(log, batch(b"x" * 90, timestamp=NOW.wall_ms + n * step))
     log.close(NOW)
     log = open_log(disk, often, clean=True)
-    assert log.recovery.remade == (), "nothing is wrong yet"
+    assert log.remade == [], "nothing is wrong yet"
     log.close(NOW)
     path, other = (log.segments[place].path(".timeindex") for place in (1, 2 if step > 0 else 0))
     content = disk.read(path)
@@ -160,4 +197,4 @@ def test_a_time_index_that_is_not_its_segments_hides_no_record_from_searches_by_
     found = open_log(disk, often, clean=True)
     at = found.offset_for_timestamp(NOW.wall_ms + late * step, 40 if step > 0 else late + 1)
     assert at is not None and at.offset == (late if step > 0 else 0)
-    assert found.recovery.remade == (path,) and disk.read(path) == content
+    assert found.remade == [path] and disk.read(path) == content

@@ -222,6 +222,10 @@ class BrokerHost(Protocol):
         """A log did not say whose it is: it was taken for that of its directory's name.  Log it."""
         ...
 
+    def index_remade(self, log: Log, files: Sequence[str]) -> None:
+        """Index files of a log were gone or wrong, and are made again.  Log it."""
+        ...
+
     def damaged(self, log: Log, found: Sequence[Damage]) -> None:
         """Records of a log cannot be read any more.  Log it, tell the controller."""
         ...

@@ -6,11 +6,16 @@ from barnabas.log.segments.segment import Segment
 from barnabas.log.state import LogState
 from barnabas.model import METADATA_TOPIC
 
-__all__ = ["leave_tables"]
+__all__ = ["leave_tables", "may_lack_tables"]
 
 _SHORT_BYTES = 64 * 1024
 """The headers of so few bytes are read as fast as tables are."""
 _TABLES = (".index", ".timeindex", ".txnindex")
+
+
+def may_lack_tables(log: LogState) -> bool:
+    """Return whether a log is so short that a clean stop leaves no tables; any other has both of each segment."""
+    return len(log.segments) == 1 and log.segments[0].end_position <= _SHORT_BYTES
 
 
 def leave_tables(log: LogState) -> list[str]:
@@ -21,7 +26,7 @@ def leave_tables(log: LogState) -> list[str]:
     """
     active = log.active
     active.seal()
-    short = len(log.segments) == 1 and _needs_no_tables(active)
+    short = may_lack_tables(log) and _needs_no_tables(active)
     short = short and log.topic_partition.topic != METADATA_TOPIC  # its directory holds the files of Kafka's
     paths = [] if short else [path for segment in log.segments for path in segment.write_tables()]
     log.note_aborted(log.segments)
@@ -40,8 +45,7 @@ def _needs_no_tables(segment: Segment) -> bool:
     Not where there are files: they may be those of a longer log that a crash or a truncation has cut.
     """
     return (
-        segment.end_position <= _SHORT_BYTES
-        and not any(segment.disk.exists(segment.path(kind)) for kind in _TABLES)
+        not any(segment.disk.exists(segment.path(kind)) for kind in _TABLES)
         and not len(segment.index)
         and not segment.transactions.rows
     )

@@ -17,6 +17,7 @@ from contextlib import suppress
 from itertools import islice
 
 from barnabas.errors import CorruptRecordError, StorageError
+from barnabas.log.ending import may_lack_tables
 from barnabas.log.epochs import EpochCache
 from barnabas.log.producer_replay import replay_producers
 from barnabas.log.reading import readable_headers
@@ -300,7 +301,7 @@ def _check_tables(
     trusted = len(log.bases) if clean else max(0, bisect_right(log.bases, recovery_point) - 1)
     for segment in log.segments[:trusted]:
         gone = [kind for kind in _TABLES[:2] if file_name(segment.base, kind) not in tables]
-        if len(gone) == 1:  # both or none are written (`ending`), and without both the headers are read
+        if len(gone) == 1 or (gone and not may_lack_tables(log)):
             remake_tables(log, segment, gone)
     sums = read_sums(log.disk, log.path) if clean or len(log.bases) > 1 else {}
     for place, segment in enumerate(log.segments):
@@ -308,7 +309,7 @@ def _check_tables(
         wanted = sums.get(segment.base) if clean or segment is not log.segments[-1] else None
         if not _transactions_good(segment, wanted):
             if place < trusted:
-                log.found(log.recovery._replace(remade=(*log.recovery.remade, segment.path(".txnindex"))))
+                log.remade.append(segment.path(".txnindex"))
             clean, recovery_point = False, min(recovery_point, segment.base)
             break
     return clean, recovery_point

@@ -36,8 +36,6 @@ class Recovery(NamedTuple):
     """Segments that begin below may end before the next one begins: Apache Kafka may have compacted them."""
     damaged: bool = False
     """Whether some of what cannot be read was known then."""
-    remade: tuple[str, ...] = ()
-    """Index files that were gone, or were not what they must be, and are made again from their segments."""
 
 
 class Known(TypedDict, total=False):

@@ -69,6 +69,7 @@ class LogState:
         "producers",
         "recovery",
         "recovery_point",
+        "remade",
         "segments",
         "snapshots",
         "topic_id",
@@ -108,6 +109,8 @@ class LogState:
         """The file error after which this log refuses everything."""
         self.recovery = Recovery(gaps_below=cleaned)
         """What opening found."""
+        self.remade: list[str] = []
+        """Index files that were gone, or were not what they must be, and are made again: to be told of."""
         self.damage: list[Damage] = []
         """What cannot be read of it, in order."""
         self.compacted_offset: Offset = cleaned
@@ -292,6 +295,7 @@ class LogState:
         """A segment follows the others."""
         if self.segments:
             self.segments[-1].ended(segment.base)
+        segment.remade = self.remade
         self.segments.append(segment)
         self.bases.append(segment.base)
 
@@ -318,6 +322,7 @@ class LogState:
     def replace_segments(self, first: int, count: int, other: Segment) -> None:
         """One segment takes the place of `count` from the one at `first` on."""
         other.ended(self.segments[first + count - 1].limit)
+        other.remade = self.remade
         self.segments[first : first + count] = [other]
         self.bases[first : first + count] = [other.base]
         self.snapshots.prune(self.bases)
@@ -366,6 +371,12 @@ class LogState:
         offsets = list(self._read_before)
         self._read_before = {}
         return offsets
+
+    def take_remade(self) -> list[str]:
+        """Return the index files that were made again, once."""
+        found = self.remade[:]
+        del self.remade[: len(found)]
+        return found
 
     # --- damage, compaction, failure ----------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ def remake_tables(log: LogState, segment: Segment, wrong: list[str]) -> None:
     segment.rebuild_tables()
     log.unsynced.paths += segment.write_tables()
     segment.close()
-    log.found(log.recovery._replace(remade=(*log.recovery.remade, *map(segment.path, wrong))))
+    log.remade += map(segment.path, wrong)
 
 
 def _ends_well(segment: Segment, end: Offset, gaps: bool) -> int | None:

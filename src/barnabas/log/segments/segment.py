@@ -8,7 +8,7 @@ senseless is rebuilt from the headers in the log.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -49,6 +49,7 @@ class Segment(SegmentFile):
         "max_rows",
         "max_timestamp",
         "max_timestamp_offset",
+        "remade",
         "roll_after_ms",
         "roll_at",
     )
@@ -78,6 +79,8 @@ class Segment(SegmentFile):
         self.max_rows = _INT32_MAX
         self.fresh: tuple[Offset, Offset, list[Buffer] | bytes] | None = None
         """What was written last (from, to, batches), while their buffers hold it and the writer keeps it here."""
+        self.remade: list[str] = []
+        """Files of tables that were gone or wrong, and are made again (a log has one list for all)."""
         self._hints: dict[Offset, int] = {}
         """Where batches begin at which a reader stopped and will continue."""
         self._index: OffsetIndex | None = None
@@ -162,15 +165,25 @@ class Segment(SegmentFile):
 
     def _load_tables(self) -> None:
         index, times = OffsetIndex(self.path(".index")), TimeIndex(self.path(".timeindex"))
-        try:
-            if not (self.disk.exists(index.path) and self.disk.exists(times.path)):
-                raise CorruptRecordError(f"{self.path('.index')} is missing")
-            index.load(self.disk, self.end_position)
-            times.load(self.disk)
-        except CorruptRecordError:
-            self.rebuild_tables()
+        reads = {
+            index.path: lambda: index.load(self.disk, self.end_position),
+            times.path: lambda: times.load(self.disk),
+        }
+        wrong = [path for path, read in reads.items() if not self._is_read(path, read)]
+        if not wrong:
+            self._index, self._time_index = index, times
             return
-        self._index, self._time_index = index, times
+        if len(wrong) == 1 or self.limit < MAX_OFFSET:  # (a clean stop leaves none of a short log)
+            self.remade += wrong
+        self.rebuild_tables()
+
+    def _is_read(self, path: str, read: Callable[[], None]) -> bool:
+        """Read the file of a table; false where it is gone or senseless."""
+        with suppress(CorruptRecordError):
+            if self.disk.exists(path):
+                read()
+                return True
+        return False
 
     def load(self) -> None:
         """Open an old or cleanly closed segment: its size now, everything else at first use."""

@@ -322,7 +322,7 @@ class LogDirectories:
         """Forget silent producers; what was deleted and is due, for a thread to remove."""
         return finished(self.tick_in_steps(now))
 
-    def tick_in_steps(self, now: Now) -> Generator[None, None, list[Removal]]:
+    def tick_in_steps(self, now: Now) -> Generator[Log, None, list[Removal]]:
         """The same, a log at a time."""
         due: list[Removal] = []
         for directory in self.online():

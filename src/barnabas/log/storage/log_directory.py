@@ -443,7 +443,7 @@ class LogDirectory:
         """Forget silent producers; what was deleted and is due, for a thread to remove; see `tick_in_steps`."""
         return finished(self.tick_in_steps(now))
 
-    def tick_in_steps(self, now: Now) -> Generator[None, None, Removal | None]:
+    def tick_in_steps(self, now: Now) -> Generator[Log, None, Removal | None]:
         """The same, a log that has something due at a time.  The thread makes the renames durable, too."""
         files: list[str] = []
         for key, log in [item for item in self.logs.items() if item[1].has_chores(now)]:
@@ -452,7 +452,7 @@ class LogDirectory:
             if self.logs.get(key) is log:  # (it may be gone since the step before)
                 start = MAX_OFFSET if self.full else self._checkpoints.says(LOG_STARTS).get(key, 0)
                 files += log.tick(now, start)
-            yield
+            yield log
         if self.offline is not None:
             return None
         trees = [path for deadline, path in self._deleted if deadline <= now.mono]

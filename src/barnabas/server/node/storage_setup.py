@@ -222,8 +222,6 @@ async def _load(
                 events.LOG_DAMAGED, log=log.path, start=damage.start, end=damage.end, reason=damage.reason
             )
         found = log.recovery
-        for path in found.remade:
-            events.emit(events.LOG_INDEX_REMADE, log=log.path, file=path)
         if found.cut_at >= 0:
             events.emit(
                 events.LOG_LOST if found.lost else events.LOG_CUT,

@@ -221,7 +221,9 @@ LOG_ADOPTED = register(
     "partition.metadata did not say whose a log is: it was written again for the topic of its directory's name",
 )
 LOG_INDEX_REMADE = register(
-    "log.index-remade", _W, "an index of a log was gone or wrong, and is made again from its records"
+    "log.index-remade",
+    _W,
+    "indexes of a log were gone or wrong, and are made again from its records: so many files, this the first",
 )
 LOG_RECOVERED = register("log.recovered", _I, "logs were recovered after an unclean stop")
 LISTENER_OPEN = register(

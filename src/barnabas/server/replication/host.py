@@ -293,6 +293,10 @@ class NodeHost:
             )
         self._lifecycle.report_soon()
 
+    def index_remade(self, log: Log, files: Sequence[str]) -> None:
+        """Index files of a log were gone or wrong, and are made again."""
+        events.emit(events.LOG_INDEX_REMADE, log=log.path, file=files[0], files=len(files))
+
     def fetched_anew(self, log: Log, gone: Sequence[Damage]) -> None:
         """A log is fetched again from its leader, from the first record on that could not be read."""
         self._stood_down.discard(log)

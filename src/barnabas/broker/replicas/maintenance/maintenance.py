@@ -39,6 +39,7 @@ class Maintenance:
     __slots__ = (
         "_clock_agrees",
         "_due",
+        "_host",
         "_logs",
         "_on_damage",
         "_on_retained",
@@ -67,6 +68,7 @@ class Maintenance:
         decide about a log; `on_retained` is called with each log of which retention deleted something, `on_damage`
         with each of which a duty found records that cannot be read, or a file gone."""
         self._logs = logs
+        self._host = host
         self._clock_agrees = clock_agrees
         self._retention = retention
         self._on_retained = on_retained
@@ -78,7 +80,7 @@ class Maintenance:
         self.doing: Removal | CheckpointJob | Scrub | None = None
         """What a thread does now: one thing at a time, syncs need the threads too."""
         self._retaining: Generator[tuple[Log, list[str]], None, None] | None = None
-        self._ticking: Generator[None, None, list[Removal]] | None = None
+        self._ticking: Generator[Log, None, list[Removal]] | None = None
         self._overdue = False
         """A duty that is due waits for the next step."""
         self._due: dict[str, tuple[float, float, Callable[[Now], object]]] = {}
@@ -113,7 +115,9 @@ class Maintenance:
             return
         try:
             for _ in range(_TICKED_PER_STEP):
-                next(ticking)
+                log = next(ticking)
+                if remade := log.take_remade():
+                    self._host.index_remade(log, remade)
         except StopIteration as end:
             self._ticking = None
             self.waiting.extend(end.value)
