@@ -20,9 +20,10 @@ from tests.log.log_building import (
     values_of,
 )
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.errors import ErrorCode, KafkaError, MissingFileError
 from barnabas.log import truncation as cutting
 from barnabas.log.log import Log
+from barnabas.log.reading import damage_of
 
 
 @pytest.mark.parametrize("offset", [1, 5, 6, 7, 12, 13, 19])
@@ -194,6 +195,27 @@ def test_retention_by_time_stops_at_the_first_segment_that_is_young() -> None:
     log.high_watermark = 30
     log.retain(later(60_000))
     assert log.log_start_offset == 12, "a timestamp in the future holds back everything behind it"
+
+
+def test_retention_by_time_goes_past_a_lost_segment_when_the_next_one_is_old() -> None:
+    disk = new_disk()
+    log = open_log(disk, small(retention_ms=1000))
+    for i in range(24):
+        append(log, batch(b"x" * 80, timestamp=NOW.wall_ms + (0 if i < 12 else 5000)))
+    log.close(NOW)
+    log = open_log(disk, small(retention_ms=1000), clean=True)
+    assert log.bases == [0, 6, 12, 18]
+    log.high_watermark = 24
+    lost = [log.segments[place].path(".log") for place in (0, 1)]
+    for path in lost:
+        for kind in ("log", "index", "timeindex"):
+            disk.remove(path.removesuffix("log") + kind)
+        with pytest.raises(MissingFileError):
+            log.retain(later(5000))
+        assert damage_of(log, path) is not None
+    assert log.retain(later(5000)) == [] and log.log_start_offset == 0, "it may be as young as the next"
+    log.retain(later(6001))
+    assert log.log_start_offset == 24 and log.retain(later(9000)) == []
 
 
 def test_when_everything_is_old_the_active_segment_goes_too() -> None:
