@@ -277,6 +277,28 @@ def test_a_leader_looks_at_all_that_a_follower_asks_for_again(byte: int) -> None
     assert replicas.values(1) == replicas.values(2) == replicas.values(3) == ["0", "1", "2", "3", "4"]
 
 
+def test_a_leader_that_began_with_an_epoch_that_fell_lets_no_follower_ask_for_ever() -> None:
+    """A start reads the newest segment again, and the batch is the first there."""
+    replicas = Replicas()
+    replicas.put(leader=1, isr=(1, 2, 3))
+    several_segments(replicas)
+    replicas.cut.add(3)
+    replicas.put(isr=(1, 2))
+    replicas.produce("last")
+    replicas.settle(2)
+    whole = values(replicas, 2)
+    replicas.crash(1)
+    replicas.disks[1].corrupt("/data/t-0/00000000000000000008.log", 15, flip=replicas[2].log.latest_epoch)
+    replicas.restart(1)
+    replicas.cut.clear()
+    replicas.settle(20)
+    assert [start for _, start, _ in replicas.nodes[1].outside.damages] == [8]
+    replicas.report(1)
+    replicas.settle(20)
+    assert replicas.state.leader == 2 and set(replicas.state.isr) == {1, 2, 3}
+    assert values(replicas, 1) == values(replicas, 2) == values(replicas, 3) == whole
+
+
 def test_a_batch_that_claims_offsets_far_ahead_leaves_no_hole_in_a_follower() -> None:
     """Its CRC is right, and nothing follows it: the follower cannot know."""
     replicas = one_behind()

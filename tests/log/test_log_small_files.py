@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.log.log_building import PATH, fill, new_disk, open_log
 
 from barnabas.errors import StorageError
 from barnabas.log.epochs import EpochCache
+from barnabas.log.reading import check
+from barnabas.log.segments.damage import DamagedError
 from barnabas.log.storage.checkpoint import epoch_rows, read_epochs, read_offsets, write_offsets
 from barnabas.log.storage.meta_properties import (
     read_partition_metadata,
@@ -68,6 +71,26 @@ def test_epochs_are_cut_at_both_ends() -> None:
     assert cache.entries() == [(5, 35)] and cache.latest == 5 and cache.dirty
     cache.truncate_from_end(0)
     assert cache.entries() == [] and cache.latest == -1
+
+
+@pytest.mark.parametrize("checkpoint", ["whole", "older"])
+def test_a_batch_whose_epoch_fell_changes_no_epoch_and_is_found_by_who_asks_again(checkpoint: str) -> None:
+    """It is the first of those that are read again: only the one before tells."""
+    disk = new_disk()
+    log = open_log(disk)
+    for epoch in (2, 5, 9):
+        fill(log, 12, epoch=epoch)
+    log.sync()
+    assert log.bases[-2:] == [24, 30] and log.epochs.entries() == [(2, 0), (5, 12), (9, 24)]
+    disk.crash("kill")
+    disk.corrupt(log.segments[-2].path(".log"), 15, flip=9 ^ 4)
+    if checkpoint == "older":
+        disk.put(f"{PATH}/leader-epoch-checkpoint", b"0\n2\n2 0\n5 12\n")
+    again = open_log(disk, recovery_point=25)
+    assert again.epochs.entries() == [(2, 0), (5, 12), (9, 24 if checkpoint == "whole" else 25)]
+    with pytest.raises(DamagedError) as found:
+        check(again, 24, again.read(24, 1 << 20, 36))
+    assert found.value.damage.start == 24
 
 
 def test_checkpoints_have_kafkas_text() -> None:

@@ -18,9 +18,8 @@ from itertools import islice
 
 from barnabas.errors import CorruptRecordError, StorageError
 from barnabas.log.ending import may_lack_tables
-from barnabas.log.epochs import EpochCache
+from barnabas.log.epoch_replay import EPOCHS, replay_epochs
 from barnabas.log.producer_replay import replay_producers
-from barnabas.log.reading import readable_headers
 from barnabas.log.segments.aside import DAMAGED, keep_aside, records_follow
 from barnabas.log.segments.names import base_of, file_name
 from barnabas.log.segments.scan import batches_of, misfit
@@ -28,12 +27,10 @@ from barnabas.log.segments.sealed import check_first, check_sealed, remake_table
 from barnabas.log.segments.segment import MAX_OFFSET, Segment
 from barnabas.log.segments.transactions import read_sums
 from barnabas.log.state import LogState
-from barnabas.log.storage.checkpoint import read_epochs
 from barnabas.model import NO_EPOCH, NO_OFFSET, Epoch, Now, Offset
 from barnabas.ports import Disk
-from barnabas.wire.records import HEADER_SIZE
 
-__all__ = ["EPOCHS", "START_ANEW", "MissingEndError", "load"]
+__all__ = ["START_ANEW", "MissingEndError", "load"]
 
 START_ANEW = (
     "keep a copy of the directory, empty it, `barnabas storage format -c FILE -t CLUSTER_ID -N`, start this node, "
@@ -41,7 +38,6 @@ START_ANEW = (
     "run: docs/controllers.md, 'A damaged directory')"
 )
 """The next step of a controller whose metadata is damaged."""
-EPOCHS = "leader-epoch-checkpoint"
 _STEP_BYTES = 1 << 20
 _OFFSETS_IN_A_SEGMENT = 1 << 31
 """Its tables count from its base in 32 bits; no CRC covers a batch's base offset."""
@@ -101,7 +97,7 @@ def load(
         _start_empty(log, log.log_start_offset, now)
         return False
     log.activate()
-    yield from _load_epochs(log, clean)
+    yield from replay_epochs(log, clean)
     first_reread = log.bases[len(log.bases) - log.recovery.segments] if log.recovery.segments else NO_OFFSET
     yield from replay_producers(log, rebuild_from=first_reread)
     log.found(log.recovery._replace(damaged=bool(log.damage)))
@@ -458,36 +454,3 @@ def _reread_segment(
         return end, epoch, count, str(error)
     segment.seal()
     return end, epoch, count, ""
-
-
-# --- what is remembered besides records -------------------------------------------------------------------
-
-
-def _load_epochs(log: LogState, clean: bool) -> Generator[None, None, None]:
-    path = f"{log.path}/{EPOCHS}"
-    try:
-        cache = EpochCache(read_epochs(log.disk, path))
-        known = log.disk.exists(path)
-    except StorageError:
-        cache, known = EpochCache(), False
-    rebuild = (
-        log.segments
-        if not known
-        else log.segments[len(log.segments) - log.recovery.segments :]
-        if not clean
-        else []
-    )
-    seen = 0
-    if not known:
-        cache.dirty = True
-    for segment in rebuild:
-        for _, header in readable_headers(log, segment):
-            if header.leader_epoch != cache.latest or cache.starts[-1] > header.base_offset:
-                cache.assign(header.leader_epoch, header.base_offset)
-            seen += HEADER_SIZE
-            if seen >= _STEP_BYTES:
-                seen = 0
-                yield
-    cache.truncate_from_start(log.log_start_offset)
-    cache.truncate_from_end(log.log_end_offset)
-    log.know_epochs(cache)

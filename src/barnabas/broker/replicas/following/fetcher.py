@@ -349,10 +349,10 @@ class Follower:
     def _take_records(
         self, followed: Followed, high_watermark: Offset, log_start: Offset, records: Buffer, now: Now
     ) -> None:
-        followed.failures = 0
         followed.high_watermark = high_watermark
         if len(records):
             self._append(followed, records, now)
+        followed.failures = 0
         followed.start = log_start
         followed.partition.touch()
 
