@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError
 from barnabas.log.segments.damage import Damage, DamagedError, examine
 from barnabas.log.segments.open_files import OPEN_FILES
-from barnabas.log.segments.scan import FileSlice, batches_of
+from barnabas.log.segments.scan import FileSlice, batches_of, misfit
 from barnabas.log.segments.segment import Segment
-from barnabas.model import Offset
+from barnabas.model import NO_EPOCH, Offset
 from barnabas.wire.records import BatchHeader
 
 if TYPE_CHECKING:
@@ -146,14 +146,11 @@ def check(log: LogState, offset: Offset, found: FileSlice) -> None:
     next_ = offset
     try:
         for _, header, _ in batches_of(found.file, found.position, found.position + found.size):
-            base, last, epoch = header.base_offset, header.last_offset, log.epoch_at(header.base_offset)
-            behind = last >= log.written_end_offset or (base < next_ and next_ > offset)
-            if behind or last < max(base, next_):
-                raise CorruptRecordError(f"{found.file.path}: offset {base} comes where {next_} is next")
-            if base >= log.log_start_offset and header.leader_epoch != epoch >= 0:
-                raise CorruptRecordError(
-                    f"{found.file.path}: offset {base} has epoch {header.leader_epoch}, not {epoch}"
-                )
+            base, last = header.base_offset, header.last_offset
+            least = base if base <= next_ == offset <= last else next_  # (a read may begin within a batch)
+            known = log.epoch_at(base) if base >= log.log_start_offset else NO_EPOCH
+            if wrong := misfit(header, least, log.written_end_offset, NO_EPOCH, known):
+                raise CorruptRecordError(f"{found.file.path}: {wrong}")
             next_ = last + 1
     except CorruptRecordError as error:
         raise damaged_at(log, next_, error.message) from error

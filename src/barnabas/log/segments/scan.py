@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from barnabas.errors import CorruptRecordError, ShortFileError, WireError
-from barnabas.model import Epoch, Offset
+from barnabas.model import NO_EPOCH, Epoch, Offset
 from barnabas.ports import DiskFile
 from barnabas.wire.records import HEADER_SIZE, BatchHeader, check_crc, read_batch_header
 
@@ -108,14 +108,18 @@ def batches_of(file: DiskFile, position: int, end: int) -> Iterator[tuple[int, B
         position += at
 
 
-def misfit(header: BatchHeader, next_: Offset, limit: Offset, epoch: Epoch) -> str:
-    """Return what is wrong with the place of a batch, or "": offsets from `next_` up to `limit` fit, and no
-    epoch below `epoch`, that of the batch before.  No CRC covers either: its neighbours are the witnesses.
+def misfit(header: BatchHeader, next_: Offset, limit: Offset, epoch: Epoch, known: Epoch = NO_EPOCH) -> str:
+    """Return what is wrong with the place of a batch, or "": offsets from `next_` up to `limit` fit, and no epoch
+    below `epoch`, that of the batch before, or other than the one that is `known` for its offset.
+
+    No CRC covers either: its neighbours, and the leader epochs of the log, are the witnesses.
     """
     if not next_ <= header.base_offset <= header.last_offset < limit:
         return f"offset {header.base_offset} is no successor of {next_ - 1}"
     if header.leader_epoch < epoch:
         return f"epoch {header.leader_epoch} at offset {header.base_offset} comes after epoch {epoch}"
+    if header.leader_epoch != known >= 0:
+        return f"epoch {header.leader_epoch} at offset {header.base_offset} is not the {known} of its leader"
     return ""
 
 
