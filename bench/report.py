@@ -79,12 +79,12 @@ def table(rows: list[Row]) -> str:
     return "\n".join(out)
 
 
-def put_between(begin: str, end: str, text: str) -> Path:
-    """Put a text between its marks in docs/performance.md."""
-    page = DOCS / "performance.md"
-    head, _, rest = page.read_text().partition(begin)
-    page.write_text(f"{head}{begin}\n{text}\n{end}{rest.partition(end)[2]}")
-    return page
+def put_between(begin: str, end: str, text: str, page: str = "performance.md") -> Path:
+    """Put a text between its marks in a page of docs/."""
+    path = DOCS / page
+    head, _, rest = path.read_text().partition(begin)
+    path.write_text(f"{head}{begin}\n{text}\n{end}{rest.partition(end)[2]}")
+    return path
 
 
 def sides_table(found: Mapping[str, Figures], rows: Mapping[str, str], said: str, before: float) -> str:

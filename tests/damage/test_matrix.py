@@ -12,21 +12,24 @@ from typing import Any
 
 import pytest
 from tests.damage.matrix import __main__ as command
+from tests.damage.matrix.apache import ApacheNodes
+from tests.damage.matrix.beside import table
 from tests.damage.matrix.harm import EVENTS, choose, damage
 from tests.damage.matrix.nodes import _differences, _segments
-from tests.damage.matrix.plan import FILES, HARMS, PLACES, SMALL, WAYS, row_of
+from tests.damage.matrix.plan import COLUMNS, FILES, HARMS, PLACES, SMALL, WAYS, row_of, spread
 from tests.damage.matrix.readers import Found, _Reader, value_of
 from tests.damage.matrix.tally import good, kept, lines
 from tests.damage.matrix.verdict import BAD, GOOD, judge
 
+from barnabas.testing import Node
 from barnabas.wire.records import Record, write_batch
 
 ROUND = sum(len(HARMS) - 2 * (file in SMALL) for file in FILES) - 1
 FINE: dict[str, Any] = {
-    **row_of(1)._asdict(), "seed": 1, "nodes": 3, "victim": 1, "path": "events-0/0.log", "size": 9,
-    "acknowledged": 50, "lost": 0, "losses": {}, "twice": 0, "served_before": 2, "served_after": 0,
-    "healed_s": 3.0, "told": {"log.damaged by 1": 1}, "gone_by_itself": False, "refused": "", "gone": [],
-    "rotten": [], "failed": "", "load": 1.0, "verdict": "well",
+    **row_of(1)._asdict(), "kind": "barnabas", "seed": 1, "nodes": 3, "victim": 1,
+    "path": "events-0/0.log", "size": 9, "acknowledged": 50, "lost": 0, "losses": {},
+    "twice": 0, "served_before": 2, "served_after": 0, "healed_s": 3.0, "told": {"log.damaged by 1": 1},
+    "gone_by_itself": False, "refused": "", "gone": [], "rotten": [], "failed": "", "load": 1.0, "verdict": "well",
 }  # fmt: skip
 
 
@@ -41,6 +44,14 @@ def test_300_seeds_in_a_row_cover_each_value_of_each_column_ten_times(first: int
 def test_each_cell_comes_once_before_any_comes_twice() -> None:
     cells = ROUND * len(PLACES) * len(WAYS)
     assert len({row_of(seed) for seed in range(1, cells + 1)}) == cells
+
+
+def test_a_tenth_of_300_seeds_has_each_value_of_each_column_about_as_often() -> None:
+    seeds = spread(range(1, 301), 30)
+    assert len(set(seeds)) == 30
+    for column, values in zip(zip(*map(row_of, seeds), strict=True), COLUMNS.values(), strict=True):
+        counts = Counter(column)
+        assert {counts[value] for value in values} <= {30 // len(values), 30 // len(values) + 1}, counts
 
 
 @pytest.fixture
@@ -98,6 +109,25 @@ def test_an_older_copy_is_waited_for_where_nothing_differs_from_it_yet(root: Pat
     (root / EVENTS / f"{9:020}.index").write_bytes(b"of another segment")
     assert choose(root, root, "index", "older copy", chance) is not None
     assert (root / EVENTS / f"{0:020}.index").read_bytes() == b"as before"
+
+
+APACHE_LOG = """\
+[2026-11-29 10:00:00,001] INFO [LogLoader partition=events-0] Loading producer state (o.a.k.UnifiedLog)
+[2026-11-29 10:00:00,002] WARN Found invalid messages in log segment /d/events-0/00.log: ... (o.a.k.LogSegment)
+[2026-11-29 10:00:00,003] WARN [events-1] Corruption found (o.a.k.LogLoader)
+[2026-11-29 10:00:00,004] WARN Error in response for fetch request (..., events-0=...) (kafka.ReplicaFetcherThread)
+java.lang.Exception: events-0
+"""
+
+
+def test_a_node_of_apache_kafka_tells_by_warnings_and_errors_that_name_the_log(tmp_path: Path) -> None:
+    node = Node(1, str(tmp_path), lambda _: [])
+    (tmp_path / "node.log").write_text(APACHE_LOG)
+    nodes = object.__new__(ApacheNodes)
+    nodes._nodes, nodes._marks = [node], {1: 0}
+    assert [told.event for told in nodes.told(["events-0"])] == ["LogSegment"]
+    nodes.mark()
+    assert nodes.told(["events-0"]) == []
 
 
 def _reader() -> _Reader:
@@ -167,10 +197,22 @@ def test_runs_of_several_files_are_added_up_and_bad_ones_named(tmp_path: Path) -
         kept([one, two])
     )  # a seed that was run again counts as it came last
     text = "\n".join(lines(kept([one])))
-    assert "3 nodes: 2 runs" in text and re.search(
-        r"BAD  silent: seed 2, 3 nodes: .*told {'log.damaged by 1': 1}", text
+    assert "barnabas, 3 nodes: 2 runs" in text and re.search(
+        r"BAD  silent: seed 2, 3 nodes of barnabas: .*told {'log.damaged by 1': 1}", text
     )
     assert "fewer than 10" in text
+
+
+def test_both_kinds_stand_side_by_side_over_the_seeds_that_both_ran() -> None:
+    bad = {"kind": "apache", "lost": 7, "healed_s": None, "told": {}, "served_after": 2, "rotten": ["node 1"]}
+    ours = [FINE | {"losses": {"records": 0}}, FINE | {"seed": 2}]
+    runs = [*ours, FINE | bad, FINE | {"kind": "apache", "seed": 9}]
+    rows = [[cell.strip() for cell in line.split("|")[2:-1]] for line in table(runs).splitlines()[2:]]
+    assert rows == [
+        ["1", "50", "0", "0", "2 (1)", "0", "0", "0", "0"],
+        ["1", "50", "7 (1)", "2 (1)", "2 (1)", "1", "1", "1", "1"],
+        ["2", "100", "0", "0", "4 (2)", "0", "0", "0", "1"],
+    ]
 
 
 def test_the_command_ends_with_1_where_a_run_was_bad(

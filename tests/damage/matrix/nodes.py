@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -33,11 +33,6 @@ _QUICK = {
     "transaction.state.log.num.partitions": "1",
     "barnabas.scrub.interval.ms": "4000",
 }
-_LINE = re.compile(r"\S+ (?:WARNING|ERROR) +((?:log|replica|quorum|partition)\.[a-z-]+): .*")
-_ORDINARY = ("replica.leader-lost",)
-"""Said of partitions without damage, too."""
-
-
 START_S = 120.0
 """A start waits so long: a machine that does other work too may need a minute."""
 node_module.READY_SECONDS = START_S
@@ -54,13 +49,21 @@ class Told(NamedTuple):
 class Nodes:
     """`with Nodes(folder, 3) as nodes`: combined nodes on free ports.  A node that ended unasked is `gone`."""
 
+    _line = re.compile(r"\S+ (?:WARNING|ERROR) +((?:log|replica|quorum|partition)\.[a-z-]+): .*")
+    """A line of a log that may tell of damage, and the name of what it says."""
+    _ordinary = re.compile(r"replica\.leader-lost")
+    """Said of partitions without damage, too."""
+
     def __init__(self, folder: Path, count: int) -> None:
         self.count = count
         self.copies = count
         settings = {**_QUICK, "min.insync.replicas": "2" if count > 2 else "1"}
         settings["transaction.state.log.min.isr"] = settings["min.insync.replicas"]
-        self._nodes = Cluster(settings, nodes=count, directory=str(folder)).nodes
+        self._nodes = self._make(folder, settings)
         self._marks: dict[int, int] = {}
+
+    def _make(self, folder: Path, settings: Mapping[str, str]) -> Sequence[Node]:
+        return Cluster(settings, nodes=self.count, directory=str(folder)).nodes
 
     def __enter__(self) -> Nodes:
         try:
@@ -143,8 +146,8 @@ class Nodes:
         found = []
         for node in self._nodes:
             for line in node.log()[self._marks[node.number] :].splitlines():
-                event = _LINE.match(line)
-                if event and event[1] not in _ORDINARY and any(name in line for name in names):
+                event = self._line.match(line)
+                if event and not self._ordinary.search(line) and any(name in line for name in names):
                     found.append(Told(node.number, event[1], line))
         return found
 

@@ -8,9 +8,11 @@ have each value of each column more than ten times.
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["FILES", "HARMS", "PLACES", "WAYS", "Row", "row_of"]
+__all__ = ["COLUMNS", "FILES", "HARMS", "PLACES", "WAYS", "Row", "row_of", "spread"]
 
 BIT, ZEROED, SWAPPED, OLDER, TRUNCATED, DELETED = HARMS = (
     "bit flip",
@@ -47,6 +49,7 @@ RUNNING, STOPPED, KILLED, ALL_KILLED = WAYS = (
     "kill -9 of it",
     "kill -9 of all",
 )
+COLUMNS = {"harm": HARMS, "file": FILES, "place": PLACES, "way": WAYS}
 _NOTHING = {*((file, harm) for file in SMALL for harm in (ZEROED, SWAPPED)), ("log starts", OLDER)}
 """Pairs that mean nothing: no blocks in small files, and no log begins later than it did before."""
 _PAIRS = [(file, harm) for file in FILES for harm in HARMS if (file, harm) not in _NOTHING]
@@ -72,3 +75,17 @@ def row_of(seed: int) -> Row:
     cell = (number + turn) % (len(PLACES) * len(WAYS))
     place, way = divmod(cell, len(WAYS))
     return Row(harm, file, PLACES[place], WAYS[way])
+
+
+def spread(seeds: Iterable[int], count: int) -> list[int]:
+    """Choose so many of these seeds that each value of each column comes about equally often."""
+    left, met = {seed: row_of(seed) for seed in seeds}, Counter[str]()
+
+    def often(seed: int) -> int:
+        return sum(met[value] * len(COLUMNS[column]) for column, value in left[seed]._asdict().items())
+
+    chosen: list[int] = []
+    while left and len(chosen) < count:
+        chosen.append(min(left, key=often))
+        met.update(left.pop(chosen[-1]))
+    return sorted(chosen)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.damage.matrix.apache import ApacheNodes
 from tests.damage.matrix.harm import Harmed, choose, damage, log_of, pick
 from tests.damage.matrix.nodes import Nodes
 from tests.damage.matrix.plan import ALL_KILLED, OLDER, PLACES, RUNNING, SMALL, STOPPED, Row, row_of
@@ -21,7 +22,9 @@ from tests.damage.matrix.verdict import judge
 
 from barnabas.errors import BarnabasError
 
-__all__ = ["run"]
+__all__ = ["KINDS", "run"]
+
+KINDS: dict[str, type[Nodes]] = {"barnabas": Nodes, "apache": ApacheNodes}
 
 READY_S, FOUND_S = 90.0, 30.0
 GROWN_S, OLDER_S = 2.0, 5.0
@@ -46,17 +49,18 @@ class _HarnessError(Exception):
     """Something that the harness needs did not come true."""
 
 
-def run(seed: int, nodes: int, folder: Path) -> dict[str, Any]:
+def run(seed: int, nodes: int, folder: Path, kind: str = "barnabas") -> dict[str, Any]:
     """Live one seed in `folder`; returns its facts, with the verdict."""
     row = row_of(seed)
     facts: dict[str, Any] = {
-        "seed": seed, "nodes": nodes, **row._asdict(), "victim": 0, "path": "", "size": 0, "acknowledged": 0,
-        "lost": 0, "losses": {}, "twice": 0, "served_before": 0, "served_after": 0, "healed_s": None, "told": {},
-        "gone_by_itself": False, "refused": "", "gone": [], "rotten": [], "failed": "",
+        "kind": kind, "seed": seed, "nodes": nodes, **row._asdict(), "victim": 0, "path": "", "size": 0,
+        "acknowledged": 0, "lost": 0, "losses": {}, "twice": 0, "served_before": 0, "served_after": 0,
+        "healed_s": None, "told": {}, "gone_by_itself": False, "refused": "", "gone": [], "rotten": [],
+        "failed": "",
     }  # fmt: skip
     begun, load = time.monotonic(), os.getloadavg()[0]
     try:
-        with Nodes(folder, nodes) as cluster:
+        with KINDS[kind](folder, nodes) as cluster:
             _Run(seed, row, cluster, folder / "older", facts).live()
     except (_HarnessError, BarnabasError, OSError) as error:
         facts["failed"] = f"{type(error).__name__}: {error}"[:2000]
@@ -102,17 +106,14 @@ class _Run:
             self._need(lambda: self._choose(victim) is not None, FOUND_S, what)
             nodes.mark()
             done, restarted = self._strike(victim)
-            if not facts["refused"]:
-                self._heal(victim, done, restarted, traffic)
-            patient = not facts["refused"] and not facts["gone"]
+            self._heal(victim, done, restarted, traffic)
+            patient = self._serves()
         finally:
             traffic.end(patient=patient)
         facts["acknowledged"] = traffic.count
         facts["errors"] = dict(traffic.errors)
         if patient:
-            losses = traffic.losses()
-            facts |= {"losses": losses._asdict(), "lost": losses.lost, "twice": losses.twice}
-            facts["served_after"] += losses.bad
+            self._compare(traffic)
         self._see(victim, done)
 
     def _need(self, look: Callable[[], Any], seconds: float, what: str) -> None:
@@ -199,8 +200,6 @@ class _Run:
             nodes.end([victim], signal.SIGTERM)  # nobody has met it yet: a start does
             self._restart([victim])
             restarted = time.time()
-            if facts["refused"]:
-                return
         met = min(restarted, time.time())
         healed = _until(lambda: nodes.gone() or nodes.whole(), WAITED_S)
         if scrubbed and not nodes.told(names):  # a clean start reads no more than ends
@@ -209,11 +208,24 @@ class _Run:
                 healed = _until(lambda: nodes.gone() or nodes.whole(), WAITED_S)
         facts["gone"] = nodes.gone()
         facts["healed_s"] = round(time.monotonic() - self._began, 1) if healed and not facts["gone"] else None
-        rounds = traffic.reading.rounds
-        _until(lambda: traffic.reading.rounds > rounds + 2, FOUND_S)
+        if self._serves():
+            rounds = traffic.reading.rounds
+            _until(lambda: traffic.reading.rounds > rounds + 2, FOUND_S)
         served = [at for at, _, _ in traffic.reading.served]
         facts["served_after"] = sum(at > met + GRACE_S for at in served)
         facts["served_before"] = len(served) - facts["served_after"]
+
+    def _serves(self) -> bool:
+        """Return whether a majority of the nodes runs, so that what is lost can be judged."""
+        return 2 * len(self._nodes.gone()) < self._nodes.count
+
+    def _compare(self, traffic: Traffic) -> None:
+        """Compare what was acknowledged with what is there; where a node is gone, if the others allow."""
+        facts = self._facts
+        with contextlib.suppress(*((BarnabasError, OSError) if facts["gone"] else ())):
+            losses = traffic.losses()
+            facts |= {"losses": losses._asdict(), "lost": losses.lost, "twice": losses.twice}
+            facts["served_after"] += losses.bad
 
     def _see(self, victim: int, done: Harmed) -> None:
         """Stop all, and look at what was told and at what is on the disks."""
