@@ -198,3 +198,21 @@ def test_a_time_index_that_is_not_its_segments_hides_no_record_from_searches_by_
     at = found.offset_for_timestamp(NOW.wall_ms + late * step, 40 if step > 0 else late + 1)
     assert at is not None and at.offset == (late if step > 0 else 0)
     assert found.remade == [path] and disk.read(path) == content
+
+
+def test_an_offset_index_that_is_another_segments_is_made_again_before_a_reader_looks_within_a_batch() -> (
+    None
+):
+    disk, often = new_disk(), small(index_interval_bytes=1)
+    log = open_log(disk, often)
+    for n in range(40):
+        append(log, batch(b"x" * (90 + n), timestamp=NOW.wall_ms + n))
+    log.close(NOW)
+    path, other = (log.segments[place].path(".index") for place in (1, 0))
+    content = disk.read(path)
+    disk.put(path, disk.read(other))
+    found = open_log(disk, often, clean=True)
+    assert not found.damage and found.take_remade() == [path] and disk.read(path) == content
+    assert [len(list(found.read(n, 1 << 20, 40, at_least_one=True).read())) > 0 for n in range(40)] == [
+        True
+    ] * 40

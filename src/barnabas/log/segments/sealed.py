@@ -54,7 +54,10 @@ def check_sealed(log: LogState, count: int, orphans: set[Offset], gone: set[Offs
         gaps = segment.base < log.recovery.gaps_below
         newest = _ends_well(segment, limit, gaps)
         if newest is None:
-            found += examine(segment, limit, gaps=gaps)
+            damage = examine(segment, limit, gaps=gaps)
+            found += damage
+            if not damage:  # its offset index is another segment's: a reader would look within a batch
+                remake_tables(log, segment, [".index"])
         elif not _times_well(segment, newest):  # a search by time would pass over records
             remake_tables(log, segment, [".timeindex"])
         if lost is not None:
