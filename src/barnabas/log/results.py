@@ -22,6 +22,8 @@ class Appended(NamedTuple):
 class Recovery(NamedTuple):
     """What opening a log found."""
 
+    remade: list[str]
+    """Index files that were gone, or were not what they must be, and are made again, then or later."""
     clean: bool = True
     segments: int = 0
     """Segments that were read again."""

@@ -69,7 +69,6 @@ class LogState:
         "producers",
         "recovery",
         "recovery_point",
-        "remade",
         "segments",
         "snapshots",
         "topic_id",
@@ -107,10 +106,8 @@ class LogState:
         self.snapshots = ProducerSnapshots(disk, path)
         self.failed: StorageError | None = None
         """The file error after which this log refuses everything."""
-        self.recovery = Recovery(gaps_below=cleaned)
+        self.recovery = Recovery([], gaps_below=cleaned)
         """What opening found."""
-        self.remade: list[str] = []
-        """Index files that were gone, or were not what they must be, and are made again: to be told of."""
         self.damage: list[Damage] = []
         """What cannot be read of it, in order."""
         self.compacted_offset: Offset = cleaned
@@ -371,6 +368,11 @@ class LogState:
         offsets = list(self._read_before)
         self._read_before = {}
         return offsets
+
+    @property
+    def remade(self) -> list[str]:
+        """The index files that were made again, and nobody was told of yet."""
+        return self.recovery.remade
 
     def take_remade(self) -> list[str]:
         """Return the index files that were made again, once."""

@@ -70,7 +70,7 @@ def remake_tables(log: LogState, segment: Segment, wrong: list[str]) -> None:
     segment.rebuild_tables()
     log.unsynced.paths += segment.write_tables()
     segment.close()
-    log.remade += map(segment.path, wrong)
+    log.remade.extend(map(segment.path, wrong))
 
 
 def _ends_well(segment: Segment, end: Offset, gaps: bool) -> int | None:
