@@ -14,6 +14,7 @@ from typing import Final
 from barnabas.errors import CorruptRecordError, StorageError
 from barnabas.log.epochs import EpochCache
 from barnabas.log.reading import readable_headers
+from barnabas.log.segments.sealed import last_headers
 from barnabas.log.state import LogState
 from barnabas.log.storage.checkpoint import read_epochs
 from barnabas.model import NO_EPOCH, Epoch
@@ -59,7 +60,7 @@ def _epoch_before(log: LogState, place: int, cache: EpochCache) -> Epoch:
         return NO_EPOCH
     before, epoch = log.segments[place - 1], NO_EPOCH
     with suppress(CorruptRecordError):
-        for _, header in before.headers(before.row_before(before.limit)[0]):
+        for header in last_headers(before):
             if header.last_offset < before.limit:
                 epoch = header.leader_epoch
     return min(epoch, cache.epoch_at(before.limit - 1))

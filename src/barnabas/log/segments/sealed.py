@@ -8,6 +8,7 @@ not checked here: damage there is found when it is read, compacted, or by `barna
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING
@@ -18,12 +19,13 @@ from barnabas.log.segments.index import OFFSET_ROW, TIME_ROW
 from barnabas.log.segments.names import file_name
 from barnabas.log.segments.scan import headers_of
 from barnabas.model import NO_TIMESTAMP, Offset
+from barnabas.wire.records import BatchHeader
 
 if TYPE_CHECKING:
     from barnabas.log.segments.segment import Segment
     from barnabas.log.state import LogState
 
-__all__ = ["check_first", "check_sealed", "remake_tables"]
+__all__ = ["check_first", "check_sealed", "last_headers", "remake_tables"]
 
 _ROW = Struct(">ii").unpack
 _TIME = Struct(">qi").unpack
@@ -73,16 +75,35 @@ def remake_tables(log: LogState, segment: Segment, wrong: list[str]) -> None:
     log.remade.extend(map(segment.path, wrong))
 
 
+def last_headers(segment: Segment) -> Iterator[BatchHeader]:
+    """Yield the headers of the few batches at its end, from where the last row of the offset index points.
+
+    Raises CorruptRecordError, StorageError.
+    """
+    position = _last_position(segment)
+    try:
+        if position >= 0:
+            yield from (header for _, header in headers_of(segment.file, position, segment.end_position))
+    finally:
+        segment.close()
+
+
+def _last_position(segment: Segment) -> int:
+    """Return where the last row of the offset index points, 0 without rows, -1 if that is not in the file."""
+    row = _last_row(segment, ".index")
+    position = _ROW(row)[1] if len(row) == OFFSET_ROW else 0
+    return position if 0 <= position < segment.end_position else -1
+
+
 def _ends_well(segment: Segment, end: Offset, gaps: bool) -> int | None:
     """Return the largest timestamp of the batches at its end; None if the last one is not whole, or does not end
     where the next segment begins (`gaps`: or before that)."""
     size, newest = segment.end_position, NO_TIMESTAMP
-    row = _last_row(segment, ".index")
     if not size:
-        return newest if gaps and not row and not _last_row(segment, ".timeindex") else None
-    position = _ROW(row)[1] if len(row) == OFFSET_ROW else 0
-    next_ = segment.base
-    if not 0 <= position < size:
+        rows = _last_row(segment, ".index") or _last_row(segment, ".timeindex")
+        return newest if gaps and not rows else None
+    position, next_ = _last_position(segment), segment.base
+    if position < 0:
         return None
     try:
         for at, header in headers_of(segment.file, position, size):
