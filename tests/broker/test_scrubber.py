@@ -279,3 +279,40 @@ def test_small_segments_are_read_several_at_once() -> None:
             scrub.run()
             node.broker.maintenance.scrubber.returned(scrub, node.now)
     assert node.outside.damages == [("/data/t-0", 1, 2), ("/data/t-0", 3, 4)]
+
+
+@pytest.mark.parametrize("kind", [".index", ".timeindex"])
+@pytest.mark.parametrize("harm", ["a bit", "rows swapped", "another segment's"])
+@pytest.mark.parametrize("place", [1, -1], ids=["sealed", "newest"])
+def test_index_files_that_rot_while_it_runs_are_made_again_and_told_of(
+    place: int, harm: str, kind: str
+) -> None:
+    disk = MemoryDisk()
+    node = Node(disk, barnabas_scrub_interval_ms=str(int(INTERVAL_S * 1000)), log_index_interval_bytes="0")
+    node.create("t")
+    for more in range(3):
+        for n in range(6):
+            node.append(write_batch([Record(0, node.now.wall_ms + n, None, b"x" * (100 + n + 7 * more), ())]))
+            node.after(0.01)
+        rolled(node)
+    for n in range(6):
+        node.append(write_batch([Record(0, node.now.wall_ms + n, b"%d" % n, b"x" * 100, ())]))
+    after(node, 20)
+    log = node.broker.partition("t", 0).log  # type: ignore[union-attr]
+    segment = log.segments[place]
+    segment.write_tables()
+    path, width = segment.path(kind), 8 if kind == ".index" else 12
+    good = disk.read(path)
+    assert len(good) >= 3 * width
+    bad = bytearray(good)
+    if harm == "a bit":
+        bad[2 * width - 1] ^= 1
+    elif harm == "rows swapped":
+        bad[: 2 * width] = bad[width : 2 * width] + bad[:width]
+    else:
+        bad[:] = disk.read(log.segments[0].path(kind))
+    disk.put(path, bytes(bad))
+    after(node, int(INTERVAL_S * 1.5))
+    assert disk.read(path) == good
+    assert [files for _, files in node.outside.remade if path in files] == [[path]]
+    assert not log.damage

@@ -46,11 +46,15 @@ _NEWEST = ("active segment", "producer snapshot", "metadata snapshot")
 
 
 class Harmed(NamedTuple):
-    """A damaged file: its path below the data directory, its size before, its content then (None: it is gone)."""
+    """A damaged file: its path below the data directory, its size before, its content then (None: it is gone).
+
+    `ends_early`: the content begins what there was.
+    """
 
     path: str
     size: int
     left: bytes | None
+    ends_early: bool = False
 
 
 def log_of(file: str) -> str:
@@ -86,7 +90,8 @@ def choose(
         before = _older(path, older / path.relative_to(root)) if harm == OLDER else None
         changed = before if harm == OLDER else _CHANGES[harm](content, chance)
         if changed != content and (changed is not None or harm == DELETED):
-            return Harmed(str(path.relative_to(root)), len(content), changed)
+            early = changed is not None and content.startswith(changed)
+            return Harmed(str(path.relative_to(root)), len(content), changed, early)
     return None
 
 

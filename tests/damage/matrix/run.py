@@ -41,7 +41,7 @@ _OF_ELECTIONS = ("quorum-state", "epoch checkpoint")
 """Files that change with an election only."""
 
 
-_SCRUBBED = ("active segment", "sealed segment", "group log", "transaction log")
+_SCRUBBED = ("active segment", "sealed segment", "index", "time index", "group log", "transaction log")
 """Files that a running node reads in the background."""
 
 
@@ -240,7 +240,8 @@ class _Run:
     def _overwritten(self, victim: int, done: Harmed) -> bool:
         """Return whether nothing is left of the damage: the file is another one now, or one that nobody reads.
 
-        An older copy of a small file is what an earlier crash would have left: nodes live with it.
+        An older copy of a small file is what an earlier crash would have left: nodes live with it, and with an index
+        that only ends early.
         """
         path = self._nodes.data(victim) / done.path
         if path.exists() != (done.left is not None) or (path.exists() and path.read_bytes() != done.left):
@@ -250,4 +251,5 @@ class _Run:
             None,
             path,
         )
-        return superseded or (self._row.harm == OLDER and self._row.file in SMALL)
+        early = self._row.file.endswith("index") and done.ends_early
+        return superseded or early or (self._row.harm == OLDER and self._row.file in SMALL)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from barnabas.log.segments.segment import Segment
     from barnabas.log.state import LogState
 
-__all__ = ["check_first", "check_sealed", "last_headers", "remake_tables"]
+__all__ = ["check_first", "check_sealed", "last_headers", "remake_tables", "write_tables_again"]
 
 _ROW = Struct(">ii").unpack
 _TIME = Struct(">qi").unpack
@@ -72,6 +72,19 @@ def remake_tables(log: LogState, segment: Segment, wrong: list[str]) -> None:
     segment.rebuild_tables()
     log.unsynced.paths += segment.write_tables()
     segment.close()
+    log.remade.extend(map(segment.path, wrong))
+
+
+def write_tables_again(log: LogState, segment: Segment, wrong: list[str]) -> None:
+    """While the log is in use, make index files again that say something else than the batches.
+
+    Raises StorageError.
+    """
+    if segment is not log.active:
+        remake_tables(log, segment, wrong)
+        return
+    segment.forget_table_files()  # (its rows in memory are right: they were made of what was appended)
+    log.unsynced.paths += segment.write_tables()
     log.remade.extend(map(segment.path, wrong))
 
 

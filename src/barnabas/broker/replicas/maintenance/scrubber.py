@@ -21,6 +21,8 @@ from barnabas.errors import CorruptRecordError, LostFileError, StorageError
 from barnabas.log.reading import damaged_at
 from barnabas.log.segments.damage import DamagedError
 from barnabas.log.segments.scan import batches_of, misfit
+from barnabas.log.segments.sealed import write_tables_again
+from barnabas.log.segments.table_check import TableCheck
 from barnabas.model import NO_EPOCH, NO_OFFSET, Epoch, Now, Offset
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ class Part:
         "reason",
         "segment",
         "size",
+        "tables",
     )
 
     def __init__(self, log: Log, segment: Segment, position: int = 0, offset: Offset = -1) -> None:
@@ -81,6 +84,8 @@ class Part:
         self.generation = log.unsynced.generation
         self.size = _MOST_BYTES
         """Bytes to read in a run at least, up to the end of a batch."""
+        self.tables: TableCheck | None = None
+        """While it reads the segment from its beginning: the check of its index files."""
 
     @property
     def more(self) -> bool:
@@ -93,6 +98,8 @@ class Part:
 
         Raises StorageError where the disk cannot read.
         """
+        if not self.position:
+            self.tables = TableCheck(self.segment)
         try:
             file = self.log.disk.open(self.segment.path(".log"), read_only=True)
         except LostFileError as error:
@@ -101,12 +108,14 @@ class Part:
         except StorageError:
             self.position = self.end
             return
-        begun = self.position
+        begun, tables = self.position, self.tables
         try:
             for at, header, _ in batches_of(file, begun, self.end):
                 if wrong := misfit(header, self.offset, self.segment.limit, self.epoch):
                     self.reason = f"{file.path}: {wrong}"
                     break
+                if tables is not None:
+                    tables.meet(at, header)
                 self.before, self.epoch = header.base_offset, header.leader_epoch
                 self.position, self.offset = at + header.size, header.last_offset + 1
                 if self.position - begun >= self.size:
@@ -322,7 +331,20 @@ class Scrubber:
             if part.lost is not None:
                 self._on_damage(part.log, part.lost, now)
             elif part.reason:
+                part.tables = None  # (it may go on behind the damage)
                 self._found(part, now)
+            elif part.tables is not None:
+                self._look_at_tables(part)
+
+    def _look_at_tables(self, part: Part) -> None:
+        """Make the index files again that say something else than the batches."""
+        log, segment, tables = part.log, part.segment, part.tables
+        assert tables is not None
+        if not part.more and segment is not log.active and part.end == segment.end_position:
+            tables.end()
+        if tables.wrong:
+            write_tables_again(log, segment, sorted(tables.wrong))
+            part.tables = None
 
     def _found(self, part: Part, now: Now) -> None:
         """A batch is wrong: tell of it, unless it was deleted, and read on behind it."""
