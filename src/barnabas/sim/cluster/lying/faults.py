@@ -117,7 +117,7 @@ class RotInABlackout(LyingFault):
 
 
 class IdleSync(LyingFault):
-    """A disk says that it synced and did not; then the power goes."""
+    """A disk says that it synced and did not; then the power goes, of this node or with all others killed."""
 
     name = "a sync that did nothing"
     duration = (0.5, 3.0)
@@ -125,6 +125,7 @@ class IdleSync(LyingFault):
     def strike(self, node: SimNode) -> str | None:
         self.node, self.disk, self.run_number = node, node.disk, node.run_number
         self.disk.lying, self.disk.honest = True, (METADATA,)
+        self.of_all = self.rng.random() < 0.5
         self.rot.begins(node)
         return f"n{node.id} for {self.lasts:.1f} s"
 
@@ -134,6 +135,10 @@ class IdleSync(LyingFault):
         if node.up and node.run_number == self.run_number:
             node.power_cut("all", "its syncs did nothing")
             self.world.start_in(1.0, node)
+            for other in self.world.nodes.values() if self.of_all else ():
+                if other.up:
+                    other.kill()
+                    self.world.start_in(self.rng.uniform(0.0, 2.0), other)
 
 
 def of(rot: Rot) -> tuple[type[LyingFault], ...]:
