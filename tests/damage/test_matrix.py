@@ -117,6 +117,9 @@ APACHE_LOG = """\
 [2026-11-29 10:00:00,003] WARN [events-1] Corruption found (o.a.k.LogLoader)
 [2026-11-29 10:00:00,004] WARN Error in response for fetch request (..., events-0=...) (kafka.ReplicaFetcherThread)
 java.lang.Exception: events-0
+[2026-11-29 10:00:00,005] ERROR Encountered a fault (o.a.k.FaultHandler)
+CorruptRecordException: Found record size 0 in file /d/events-0/00.log
+[2026-11-29 10:00:00,006] INFO events-0 (o.a.k.LocalLog)
 """
 
 
@@ -125,7 +128,7 @@ def test_a_node_of_apache_kafka_tells_by_warnings_and_errors_that_name_the_log(t
     (tmp_path / "node.log").write_text(APACHE_LOG)
     nodes = object.__new__(ApacheNodes)
     nodes._nodes, nodes._marks = [node], {1: 0}
-    assert [told.event for told in nodes.told(["events-0"])] == ["LogSegment"]
+    assert [told.event for told in nodes.told(["events-0"])] == ["LogSegment", "FaultHandler"]
     nodes.mark()
     assert nodes.told(["events-0"]) == []
 
@@ -136,7 +139,7 @@ def _reader() -> _Reader:
     return reader
 
 
-def test_the_reader_that_trusts_nothing_sees_a_bad_crc_and_a_good_crc_over_a_bad_value() -> None:
+def test_the_reader_that_trusts_nothing_sees_a_bad_crc_and_a_bad_value_and_what_is_no_batch() -> None:
     batch = bytearray(write_batch([Record(0, 1, None, value_of("sent", 7, 60), ())]))
     assert _reader()._take(0, bytes(batch)) == 1
     batch[-20] ^= 1
@@ -145,6 +148,9 @@ def test_the_reader_that_trusts_nothing_sees_a_bad_crc_and_a_good_crc_over_a_bad
     other = _reader()
     other._take(0, bytes(write_batch([Record(0, 1, None, value_of("sent", 7, 60)[:-1] + b"x", ())])))
     assert other._found.bad == [0]
+    for garbled in (bytes(len(batch)), b"\x7f" * len(batch)):
+        torn = _reader()
+        assert torn._take(0, garbled) == 0 and torn._found.bad == [0]
 
 
 def test_replicas_that_differ_where_both_have_records_are_found(tmp_path: Path) -> None:

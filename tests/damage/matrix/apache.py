@@ -33,10 +33,12 @@ class ApacheNodes(Nodes):
     """`with ApacheNodes(folder, 3) as nodes`: combined nodes of Apache Kafka.
 
     They name no events, so told is a warning or an error that names the log or the file; its event is the class
-    that wrote it.
+    that wrote it.  The exception below it counts, too.
     """
 
-    _line = re.compile(r"\[[\d-]+ [\d:,]+\] (?:WARN|ERROR|FATAL) .*\((?:[\w$]+\.)*([\w$]+)\)")
+    _entry = re.compile(
+        r"^\[[\d-]+ [\d:,]+\] (?:WARN|ERROR|FATAL) .*\((?:[\w$]+\.)*([\w$]+)\)(?:\n(?!\[\d).*)*", re.MULTILINE
+    )
     _ordinary = re.compile(
         "Error in response for fetch request|Error processing append operation|marked as failed"
         "|Non-monotonic update of high watermark|UNKNOWN_TOPIC"

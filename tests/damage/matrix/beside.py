@@ -67,5 +67,10 @@ def _cells(runs: Collection[dict[str, Any]]) -> Iterator[str]:
     yield from map(total, ("lost", "served_after", "served_before"))
     yield str(sum(not on_time(run) for run in runs))
     yield str(sum(bool(run["rotten"]) for run in runs))
-    yield str(sum(not run["told"] and (run["lost"] > 0 or not run["gone_by_itself"]) for run in runs))
+    yield str(sum(map(_silent, runs)))
     yield str(sum(not run["losses"] for run in runs))
+
+
+def _silent(run: dict[str, Any]) -> bool:
+    """Return whether something is lost, or the damage stays, and no node said so, not by its end either."""
+    return not run["told"] and not run["gone"] and (run["lost"] > 0 or not run["gone_by_itself"])

@@ -39,18 +39,20 @@ node_module.READY_SECONDS = START_S
 
 
 class Told(NamedTuple):
-    """One line in which a node names something damaged."""
+    """One entry of a log in which a node names something damaged."""
 
     node: int
     event: str
-    line: str
+    text: str
 
 
 class Nodes:
     """`with Nodes(folder, 3) as nodes`: combined nodes on free ports.  A node that ended unasked is `gone`."""
 
-    _line = re.compile(r"\S+ (?:WARNING|ERROR) +((?:log|replica|quorum|partition)\.[a-z-]+): .*")
-    """A line of a log that may tell of damage, and the name of what it says."""
+    _entry = re.compile(
+        r"^\S+ (?:WARNING|ERROR) +((?:log|replica|quorum|partition)\.[a-z-]+): .*", re.MULTILINE
+    )
+    """An entry of a log that may tell of damage, and the name of what it says."""
     _ordinary = re.compile(r"replica\.leader-lost")
     """Said of partitions without damage, too."""
 
@@ -142,13 +144,13 @@ class Nodes:
         self._marks = {node.number: len(node.log()) for node in self._nodes}
 
     def told(self, names: Sequence[str]) -> list[Told]:
-        """Return the lines since the mark, warnings and errors, that name one of these."""
+        """Return the entries since the mark, warnings and errors, that name one of these."""
         found = []
         for node in self._nodes:
-            for line in node.log()[self._marks[node.number] :].splitlines():
-                event = self._line.match(line)
-                if event and not self._ordinary.search(line) and any(name in line for name in names):
-                    found.append(Told(node.number, event[1], line))
+            for entry in self._entry.finditer(node.log()[self._marks[node.number] :]):
+                text, event = entry[0], entry[1]
+                if not self._ordinary.search(text) and any(name in text for name in names):
+                    found.append(Told(node.number, event, text))
         return found
 
     def rotten(self) -> list[str]:

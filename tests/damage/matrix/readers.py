@@ -139,12 +139,18 @@ class _Reader:
 
     def _take(self, offset: int, records: bytes) -> int:
         """Note what an answer holds; the offset after it, `offset` itself where it holds nothing."""
-        for at, header in batches(records):
-            last = header.last_offset
-            if not (check_crc(records, at, header) and last >= offset and self._note(records, at, header)):
-                self._found.bad.append(offset)
-                last = max(offset, last if last < offset + 1000 else offset)
-            offset = last + 1
+        first = offset
+        with contextlib.suppress(CorruptRecordError):
+            for at, header in batches(records):
+                last = header.last_offset
+                if not (
+                    check_crc(records, at, header) and last >= offset and self._note(records, at, header)
+                ):
+                    self._found.bad.append(offset)
+                    last = max(offset, last if last < offset + 1000 else offset)
+                offset = last + 1
+        if records and offset == first:  # bytes that do not even begin with a whole batch
+            self._found.bad.append(offset)
         return offset
 
     def _note(self, records: bytes, at: int, header: Any) -> bool:

@@ -201,19 +201,24 @@ class _Run:
             self._restart([victim])
             restarted = time.time()
         met = min(restarted, time.time())
-        healed = _until(lambda: nodes.gone() or nodes.whole(), WAITED_S)
+        facts["healed_s"] = self._healed()
         if scrubbed and not nodes.told(names):  # a clean start reads no more than ends
             if _until(lambda: nodes.told(names) or nodes.gone(), MET_S):
                 self._began = time.monotonic()
-                healed = _until(lambda: nodes.gone() or nodes.whole(), WAITED_S)
+                facts["healed_s"] = self._healed()
         facts["gone"] = nodes.gone()
-        facts["healed_s"] = round(time.monotonic() - self._began, 1) if healed and not facts["gone"] else None
         if self._serves():
             rounds = traffic.reading.rounds
             _until(lambda: traffic.reading.rounds > rounds + 2, FOUND_S)
         served = [at for at, _, _ in traffic.reading.served]
         facts["served_after"] = sum(at > met + GRACE_S for at in served)
         facts["served_before"] = len(served) - facts["served_after"]
+
+    def _healed(self) -> float | None:
+        """Wait until all are in sync; returns the seconds since the damage was met, None if that never comes."""
+        nodes = self._nodes
+        healed = _until(lambda: nodes.gone() or nodes.whole(), WAITED_S) and not nodes.gone()
+        return round(time.monotonic() - self._began, 1) if healed else None
 
     def _serves(self) -> bool:
         """Return whether a majority of the nodes runs, so that what is lost can be judged."""

@@ -33,7 +33,7 @@ def good(runs: Iterable[dict[str, Any]]) -> bool:
 
 def on_time(run: dict[str, Any]) -> bool:
     """Return whether all was in sync again in time, without an operator."""
-    return run["healed_s"] is not None and run["healed_s"] <= HEALED_S
+    return not run["gone"] and run["healed_s"] is not None and run["healed_s"] <= HEALED_S
 
 
 def lines(runs: list[dict[str, Any]]) -> Iterator[str]:
