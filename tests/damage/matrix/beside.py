@@ -72,5 +72,6 @@ def _cells(runs: Collection[dict[str, Any]]) -> Iterator[str]:
 
 
 def _silent(run: dict[str, Any]) -> bool:
-    """Return whether something is lost, or the damage stays, and no node said so, not by its end either."""
-    return not run["told"] and not run["gone"] and (run["lost"] > 0 or not run["gone_by_itself"])
+    """Return whether something is lost, or damage stays, and no node said so, not by its end either."""
+    harmed = run["lost"] or run["rotten"] or not run["gone_by_itself"]
+    return bool(harmed and not run["told"] and not run["gone"])
