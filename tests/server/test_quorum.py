@@ -126,7 +126,7 @@ def test_the_metadata_directory_holds_the_files_of_kafka() -> None:
         assert not tables & names, "the tables of an active segment are in memory"
         assert tables <= set(disk.list(METADATA)), "and a clean stop writes them"
         kafkas = ["leaderId", "leaderEpoch", "votedId", "votedDirectoryId", "data_version"]
-        assert list(state) == [*kafkas, "barnabasOrigin"]
+        assert list(state) == [*kafkas, "barnabasOrigin", "barnabasChecksum"]
         assert (state["leaderId"], state["leaderEpoch"], state["data_version"]) == (1, 1, 1)
         assert disk.read(f"{METADATA}/partition.metadata") == b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"
 

@@ -208,9 +208,14 @@ def snapshot_files(disk: MemoryDisk) -> list[str]:
     return [f"{PATH}/{name}" for name in disk.list(PATH) if name.endswith(".checkpoint")]
 
 
-def test_a_damaged_snapshot_is_set_aside_where_an_older_one_and_the_log_say_the_same() -> None:
+@pytest.mark.parametrize("harm", ["a bit", "the content of another"])
+def test_a_damaged_snapshot_is_set_aside_where_an_older_one_and_the_log_say_the_same(harm: str) -> None:
     disk = with_snapshots((20, 40), log_start=20)
-    disk.corrupt(snapshot_files(disk)[-1], 100)
+    older, newest = snapshot_files(disk)[-2:]
+    if harm == "a bit":
+        disk.corrupt(newest, 70)
+    else:
+        disk.put(newest, disk.read(older))
     again = start(disk)
     assert [str(s) for s, _ in again.log_view.snapshots] == ["20-1"]
     assert again.log_view.end_offset == 60 and not again.log_view.lacks
@@ -224,7 +229,7 @@ def test_without_the_snapshot_before_it_the_log_begins_anew(gone: bool) -> None:
     if gone:
         disk.remove(snapshot_files(disk)[-1])
     else:
-        disk.corrupt(snapshot_files(disk)[-1], 100)
+        disk.corrupt(snapshot_files(disk)[-1], 70)
     again = start(disk)
     assert (again.log_view.log_start, again.log_view.end_offset) == (0, 0)
     assert again.log_view.lacks and again.log_view.vote_end == (1, 60)

@@ -135,7 +135,7 @@ def test_a_snapshot_that_the_disk_changed_is_not_given_and_written_anew_and_put_
     store.give_piece(ReadSnapshot(AT, 0, 1 << 20), pieces.append)
     assert pieces[-1] == disk.read(NAME)
 
-    disk.corrupt(NAME, 100)
+    disk.corrupt(NAME, 70)
     store.give_piece(ReadSnapshot(AT, 0, 1 << 20), pieces.append)
     batch = Batch(9, 2, (LeaderChange(1),))
     store.log_view.append(batch)

@@ -245,8 +245,8 @@ class _Run:
     def _overwritten(self, victim: int, done: Harmed) -> bool:
         """Return whether nothing is left of the damage: the file is another one now, or one that nobody reads.
 
-        An older copy of a small file is what an earlier crash would have left: nodes live with it, and with an index
-        that only ends early.
+        An older copy of a small file is what an earlier crash would have left: nodes live with it, and with an
+        index that only ends early.
         """
         path = self._nodes.data(victim) / done.path
         if path.exists() != (done.left is not None) or (path.exists() and path.read_bytes() != done.left):

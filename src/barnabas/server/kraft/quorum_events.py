@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from barnabas.model import ReplicaKey
+from barnabas.model import METADATA_PARTITION, ReplicaKey
 from barnabas.ports import Clock
 from barnabas.raft.describe import Description
 from barnabas.raft.effects import Event
@@ -125,6 +125,7 @@ def tell(event: Event) -> None:
                 f"start node {id_} with its controller role, or: barnabas quorum remove-controller -i {id_}"
             )
         elif loud is LACKS:
+            said["log"] = METADATA_PARTITION
             said["then"] = _WITHOUT_THEM if said.pop("alone") else _UNTIL_BACK
         events.emit(loud, **said)
         return

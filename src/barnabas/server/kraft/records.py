@@ -321,13 +321,17 @@ def snapshot_batches(
     voters: VoterSet | None = None,
     kraft_version: int = 0,
     metadata_version: int = LATEST,
+    end_offset: Offset = -1,
 ) -> Iterator[bytearray]:
     """The batches of a snapshot file, one after the other.
 
-    `stamp` is asked for each batch's time (wall milliseconds).  At kraft.version 0 the file says nothing
-    about voters; `voters` None leaves them out too (a bootstrap file).
+    Its header names the `end_offset`, in a field that Apache Kafka passes over: the content of another snapshot in
+    its file would be whole, and wrong.  `stamp` is asked for each batch's time (wall milliseconds).  At
+    kraft.version 0 the file says nothing about voters; `voters` None leaves them out too (a bootstrap file).
     """
-    header = control_records.SnapshotHeaderRecord(last_contained_log_timestamp=last_contained_ms)
+    header = control_records.SnapshotHeaderRecord(
+        last_contained_log_timestamp=last_contained_ms, end_offset=end_offset
+    )
     head: list[tuple[bytes | None, bytes]] = [
         control.write_control(ControlType.SNAPSHOT_HEADER, header, _CONTROL_VERSION)
     ]
@@ -369,10 +373,11 @@ def _batched(records: Iterable[MetadataRecord], metadata_version: int) -> Iterat
         yield values
 
 
-def read_snapshot(buffer: Buffer) -> SnapshotContent:
+def read_snapshot(buffer: Buffer, end_offset: Offset = -1) -> SnapshotContent:
     """Read a snapshot file whole.
 
-    Raises CorruptRecordError when its CRC, header or footer is wrong, NewerReleaseError as `decode_in_steps`.
+    Raises CorruptRecordError when its CRC, header or footer is wrong, or it is another one than that of
+    `end_offset`; NewerReleaseError as `decode_in_steps`.
     """
     entries: list[Entry] = []
     found: list[MetadataRecord] = []
@@ -394,6 +399,8 @@ def read_snapshot(buffer: Buffer) -> SnapshotContent:
             type_, message = control.read_control(record)
             if isinstance(message, control_records.SnapshotHeaderRecord):
                 last_contained_ms = message.last_contained_log_timestamp
+                if end_offset >= 0 <= message.end_offset != end_offset:
+                    raise CorruptRecordError(f"it has the content of the snapshot at {message.end_offset}")
             elif type_ is ControlType.SNAPSHOT_FOOTER:
                 complete = True
             else:
@@ -401,6 +408,15 @@ def read_snapshot(buffer: Buffer) -> SnapshotContent:
     if last_contained_ms is None or not complete or end != len(buffer):
         raise CorruptRecordError("a snapshot is incomplete: its header or footer is missing")
     return SnapshotContent(tuple(entries), found, last_contained_ms)
+
+
+def named_end(buffer: Buffer, first: BatchHeader) -> Offset:
+    """Return the end offset that the first batch of a snapshot names; -1: it names none."""
+    for record in read_records(buffer, 0, first, _MOST_DECOMPRESSED):
+        _, message = control.read_control(record)
+        if isinstance(message, control_records.SnapshotHeaderRecord):
+            return message.end_offset
+    return -1
 
 
 def bootstrap_records(disk: Disk, directory: str) -> list[MetadataRecord]:

@@ -324,7 +324,7 @@ def _load_snapshot(
     disk: Disk, path: str, at: snapshots.SnapshotId, cluster_id: str
 ) -> tuple[tuple[Entry, ...], MetadataImage]:
     try:
-        content = read_snapshot(snapshots.read_snapshot(disk, path, at))
+        content = read_snapshot(snapshots.read_snapshot(disk, path, at), at.end_offset)
     except (CorruptRecordError, WireError) as error:
         message = f"the metadata snapshot {path}/{at.file_name} cannot be read: {error.message}"
         if isinstance(error, WireError):

@@ -60,6 +60,7 @@ class SnapshotJob:
                 voters=self._voters,
                 kraft_version=self._kraft_version,
                 metadata_version=self._image.feature("metadata.version"),
+                end_offset=self.snapshot.end_offset,
             ):
                 writer.append([batch])
                 self.size += len(batch)

@@ -18,7 +18,7 @@ from barnabas.ports import Buffer, Disk
 from barnabas.raft.effects import InstallSnapshot, WriteSnapshot
 from barnabas.raft.entries import Batch, SnapshotId
 from barnabas.raft.messages import ReadLog, ReadSnapshot
-from barnabas.server.kraft.records import SnapshotContent, decode_in_steps, read_snapshot
+from barnabas.server.kraft.records import SnapshotContent, decode_in_steps, named_end, read_snapshot
 from barnabas.wire.records import batches, check_crc
 
 __all__ = [
@@ -93,7 +93,8 @@ def check_snapshot(disk: Disk, path: str, at: SnapshotId) -> str:
         return error.message
     if first is None or last is None or not (first.is_control and last.is_control) or end != len(data):
         return "its header or its footer is missing"
-    return ""
+    named = named_end(data, first)
+    return "" if named in (-1, at.end_offset) else f"it has the content of the snapshot at {named}"
 
 
 class InstallJob:
@@ -112,7 +113,7 @@ class InstallJob:
         It is gone then.  Raises StorageError.
         """
         try:
-            self.content = read_snapshot(self._disk.read(self._writer.part))
+            self.content = read_snapshot(self._disk.read(self._writer.part), self._writer.snapshot.end_offset)
         except NewerReleaseError:
             self._writer.abort()
             raise

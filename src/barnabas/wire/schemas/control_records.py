@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from barnabas.wire.codec.declaration import (
     BLANK,
+    OWN_TAG,
     ZERO_UUID,
     Array,
     Int16,
@@ -52,6 +53,7 @@ class SnapshotHeaderRecord(Message, versions="0", flexible="0+"):
 
     version: Int16 = 0
     last_contained_log_timestamp: Int64 = 0
+    end_offset: Int64 = since(0, default=-1, tag=OWN_TAG, ignorable=True)
 
 
 class SnapshotFooterRecord(Message, versions="0", flexible="0+"):
