@@ -202,7 +202,8 @@ class _Run:
             restarted = time.time()
         met = min(restarted, time.time())
         facts["healed_s"] = self._healed()
-        if scrubbed and not nodes.told(names):  # a clean start reads no more than ends
+        remade = done.path.endswith("index") and self._overwritten(victim, done)
+        if scrubbed and not remade and not nodes.told(names):  # a clean start reads no more than ends
             if _until(lambda: nodes.told(names) or nodes.gone(), MET_S):
                 self._began = time.monotonic()
                 facts["healed_s"] = self._healed()
