@@ -223,6 +223,29 @@ def test_a_damaged_snapshot_is_set_aside_where_an_older_one_and_the_log_say_the_
     assert kept(disk) == ["00000000000000000040-0000000001.checkpoint.corrupt"]
 
 
+def test_a_snapshot_that_goes_beyond_the_recovery_point_makes_nothing_of_the_log_damage() -> None:
+    """Of what it took the place of nobody knows the epochs: the record before the point may be of an older one."""
+    disk = MemoryDisk()
+    disk.put("data/meta.properties", b"")
+    store = start(disk)
+    write(store, 30)
+    point = store.point
+    store.save_election(SaveElection(1, ElectionState(2, 2), 2))
+    write(store, 30, epoch=2)
+    end = store.log_view.end_offset
+    image = MetadataImage("c")
+    image.offset, image.epoch = end - 11, 2
+    image.features.update(bootstrap_levels())
+    SnapshotJob(disk, Clock(), PATH, image, VoterSet.EMPTY, 0).run()
+    store.log.increment_log_start(end - 10)
+    store.log.retain(Clock().now())
+    assert store.point == point and point.epoch == 1 and point.offset < store.log.log_start_offset
+    disk.crash("none")
+    again = start(disk)
+    assert again.found.set_aside == () and not again.log_view.lacks
+    assert again.log_view.end_offset == end
+
+
 @pytest.mark.parametrize("gone", [False, True])
 def test_without_the_snapshot_before_it_the_log_begins_anew(gone: bool) -> None:
     disk = with_snapshots((40,), log_start=40)

@@ -258,7 +258,8 @@ class _Opening:
         except ValueError as error:
             raise _damaged(path, point, str(error), 0) from error
         reaches = point.offset <= log_view.end_offset
-        if counts and reaches and log_view.epoch_at(point.offset - 1) != point.epoch:
+        known = begin <= point.offset  # (of what a snapshot took the place of, nobody knows the epochs)
+        if counts and reaches and known and log_view.epoch_at(point.offset - 1) != point.epoch:
             wrong = log_view.epoch_at(point.offset - 1)
             raise _damaged(path, point, f"the record before it is of epoch {wrong}, not {point.epoch}", begin)
         sure = max(point.offset, self._row_offset)
