@@ -216,3 +216,19 @@ def test_an_offset_index_that_is_another_segments_is_made_again_before_a_reader_
     assert [len(list(found.read(n, 1 << 20, 40, at_least_one=True).read())) > 0 for n in range(40)] == [
         True
     ] * 40
+
+
+def test_a_cut_ends_before_what_cannot_be_read_and_readers_and_writers_go_on() -> None:
+    """A file that was cut while it was written has batches where none are expected."""
+    disk = new_disk()
+    log = open_log(disk, LARGE)
+    for n in range(10):
+        append(log, batch(b"%d" % n))
+    log.write()
+    start = log.active.locate(4)
+    disk.corrupt(log.active.path(".log"), start + 16)  # (the format's number)
+    log.truncate_to(7, NOW)
+    assert log.log_end_offset == 4 and log.active.end_position == start
+    append(log, batch(b"again"))
+    log.write()
+    assert log.log_end_offset == 5 and values_of(log) == [b"0", b"1", b"2", b"3", b"again"]

@@ -7,9 +7,8 @@ checks the rest again.  Segments go from the newest to the oldest, so that a cra
 from __future__ import annotations
 
 from bisect import bisect_left
-from contextlib import suppress
 
-from barnabas.errors import CorruptRecordError, ErrorCode, StorageError
+from barnabas.errors import ErrorCode, StorageError
 from barnabas.log.producer_replay import replay_producers
 from barnabas.log.state import LogState
 from barnabas.model import Now, Offset
@@ -25,9 +24,7 @@ _PRODUCER_ID, _NO_PRODUCER = slice(43, 51), b"\xff" * 8
 def end_after(log: LogState, offset: Offset) -> Offset:
     """Where the log ends once it is cut at `offset`: there, or where the batch begins that holds it, or a gap."""
     segment = log.segments[bisect_left(log.bases, offset) - 1]
-    with suppress(CorruptRecordError):  # a damaged log is cut where it cannot be read
-        return segment.place_of_cut(offset, gaps=_may_have_gaps(log, offset))[1]
-    return offset
+    return segment.place_of_cut(offset, gaps=_may_have_gaps(log, offset))[1]
 
 
 def _may_have_gaps(log: LogState, offset: Offset) -> bool:

@@ -17,6 +17,7 @@ from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageEr
 from barnabas.log.segments.scan import headers_of
 from barnabas.model import Offset, TopicPartition
 from barnabas.ports import Disk
+from barnabas.wire.records import check_crc
 
 if TYPE_CHECKING:
     from barnabas.log.segments.segment import Segment
@@ -121,6 +122,8 @@ def examine(segment: Segment, end: Offset, *, gaps: bool, near: Offset = 0) -> l
         if not reason:
             return found
         start = min(next_, end - 1)
+        if before < start and _is_torn(segment, before):
+            start = before  # somebody cut the file within it, and what was written since lies in its place
         resumed = segment.sound_row(position)
         if resumed is not None and resumed[1] <= start:
             start = before  # the batch before this one claims offsets that are not its own
@@ -132,6 +135,14 @@ def examine(segment: Segment, end: Offset, *, gaps: bool, near: Offset = 0) -> l
         found.append(Damage(start, next_, reason))
         if near and next_ > near:
             return found
+
+
+def _is_torn(segment: Segment, offset: Offset) -> bool:
+    """Return whether the batch of this offset, whose header is right, is not what its CRC says."""
+    file = segment.file
+    for at, header in headers_of(file, segment.locate(offset), file.size()):
+        return not check_crc(file.read_at(at, header.size), 0, header)
+    return False
 
 
 def _walk(

@@ -438,19 +438,24 @@ class Segment(SegmentFile):
         """Where a cut at `offset` falls: the position of the batch that holds it, and where the segment ends then.
 
         If no batch holds it, that is where the batch before ends, unless compaction may have left `gaps`: the
-        batch behind may claim offsets that are not its own, and then records are missing here.  Raises
-        CorruptRecordError.
+        batch behind may claim offsets that are not its own, and then records are missing here.  What cannot be
+        read ends the segment before `offset`.
         """
-        position = self.index.floor(offset - self.base)
-        end: Offset = self.base
-        for at, header in self.headers(position):
-            if header.last_offset >= offset:
-                beyond = header.base_offset > offset
-                return position, (offset if gaps else end) if beyond else header.base_offset
-            position, end = at + header.size, header.last_offset + 1
-            if end == offset:
-                return position, offset  # what follows goes, and need not be readable
-        return position, offset
+        for begin in {self.index.floor(offset - self.base): None, 0: None}:
+            position, end = begin, self.base
+            try:
+                for at, header in self.headers(position):
+                    if header.last_offset >= offset:
+                        beyond = header.base_offset > offset
+                        return position, (offset if gaps else end) if beyond else header.base_offset
+                    position, end = at + header.size, header.last_offset + 1
+                    if end == offset:
+                        return position, offset  # what follows goes, and need not be readable
+                return position, offset
+            except CorruptRecordError:
+                if position > begin:  # (else the index may be wrong)
+                    break
+        return position, end
 
     def truncate(self, offset: Offset, *, gaps: bool = False) -> Offset:
         """Cut from the batch that holds `offset` on.  Returns the new end offset of the segment."""
@@ -458,9 +463,8 @@ class Segment(SegmentFile):
         self._hints.clear()
         self.cut_file(position)
         self.end_position = position
-        relative = offset - self.base
-        self.index.truncate(relative)
-        self.time_index.truncate(relative)
+        self.index.truncate(end - self.base)
+        self.time_index.truncate(end - self.base)
         self.transactions.truncate(offset)
         self.load_tail()
         return end

@@ -10,7 +10,6 @@ again.  The only voter has nobody to fetch from: it refuses, and leaves the file
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from barnabas.log.segments.aside import keep_aside
 from barnabas.log.segments.names import base_of
 from barnabas.log.storage import snapshot as snapshots
 from barnabas.log.storage.checkpoint import read_epochs
-from barnabas.model import METADATA_PARTITION, METADATA_TOPIC_ID, Epoch, Now, Offset
+from barnabas.model import METADATA_PARTITION, METADATA_TOPIC_ID, Epoch, Offset
 from barnabas.ports import Clock, Disk
 from barnabas.raft.core import LAST_EPOCH
 from barnabas.raft.entries import Batch, ElectionState, Entry, SnapshotId, SyncedEnd
@@ -190,7 +189,7 @@ class _Opening:
         now = self._clock.now()
         log = Log.open(self.disk, self._path, self._config, clean=False, recovery_point=point.offset, now=now)
         if end_offset is not None:
-            _truncate(log, end_offset, now)
+            log.truncate_to(end_offset, now)
         log.sync()
         log.close(now)
 
@@ -271,14 +270,6 @@ class _Opening:
                 )
         log_view.known_committed = max(point.offset if reaches else 0, image.offset + 1)
         return _Read(log, log_view, image, waiting)
-
-
-def _truncate(log: Log, offset: Offset, now: Now) -> None:
-    """Cut the log at `offset`, or where the segment begins in which it cannot be found."""
-    try:
-        log.truncate_to(offset, now)
-    except CorruptRecordError:
-        _truncate(log, log.bases[max(0, bisect_left(log.bases, offset) - 1)], now)
 
 
 @contextmanager

@@ -7,10 +7,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from math import inf
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from barnabas.config import Config
-from barnabas.errors import BarnabasError
+from barnabas.errors import BarnabasError, LostFileError, ShortFileError
 from barnabas.log.segments.open_files import OPEN_FILES, descriptors_for, enough_for
 from barnabas.server.loop.collector import Collector
 from barnabas.server.loop.system import descriptor_advice, most_descriptors, raise_descriptor_limit
@@ -29,6 +31,10 @@ The loop gives the lock away with every system call, ten times for a record, and
 of a large batch may have taken it until then.  With Python's own 5 ms one record took 20 ms at the 99th percentile
 beside a thread that only computes, and 2 with this, which costs that thread 1 % of its speed.
 """
+
+
+AGAIN_S = 60.0
+"""A node that failed starts again by itself if it ran for so long."""
 
 
 def loop_factory(config: Config) -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -63,6 +69,9 @@ def run(
     served; `loop` makes the event loop, where it is not the one of the setting.  A second signal ends the
     process at once with 128 plus its number.  The end of the input `input_ends` (a descriptor) counts as a signal.
     `first` says what a node whose directories are new does.
+
+    Somebody may cut or delete the metadata log under a running node.  That ends the node, but not the process: a
+    start finds out what is gone, and the other voters give it again.
     """
     events.configure(
         config.str("barnabas.events.format"),
@@ -77,7 +86,13 @@ def run(
     sys.setswitchinterval(SWITCH_S)
     try:
         with asyncio.Runner(loop_factory=loop or loop_factory(config)) as runner:
-            return runner.run(_run(config, format_new, on_ready, input_ends, first, collector))
+            again_at = -inf
+            while True:
+                failure = runner.run(_run(config, format_new, on_ready, input_ends, first, collector))
+                if not isinstance(failure, (ShortFileError, LostFileError)) or monotonic() < again_at:
+                    return 0 if failure is None else 1
+                events.emit(events.NODE_STARTS_AGAIN, error=failure)
+                again_at, on_ready, first = monotonic() + AGAIN_S, None, None
     finally:
         sys.setswitchinterval(switch_s)
         collector.remove()
@@ -90,7 +105,8 @@ async def _run(
     input_ends: int | None,
     first: FirstStart | None,
     collector: Collector,
-) -> int:
+) -> BaseException | None:
+    """Run a node until a signal or its failure, which is returned."""
     node = Node(config, format_new=format_new)
     told = asyncio.Event()
 
@@ -111,7 +127,7 @@ async def _run(
     if not starting.done():
         starting.cancel()
         await asyncio.gather(starting, return_exceptions=True)
-        return 0
+        return None
     starting.result()
     collector.settle()
     _look_at_descriptors(node)
@@ -122,7 +138,7 @@ async def _run(
     for waiting in (stopping, failing):
         waiting.cancel()
     await node.stop()
-    return 0 if node.failure is None else 1
+    return node.failure
 
 
 def _look_at_descriptors(node: Node) -> None:
