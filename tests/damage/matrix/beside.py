@@ -10,6 +10,7 @@ from typing import Any
 from bench.processes import machine
 from bench.report import put_between, revision
 from tests.damage.matrix.tally import on_time
+from tests.damage.matrix.verdict import AGAIN
 from tools.peer import PEER
 
 __all__ = ["table", "write"]
@@ -21,12 +22,12 @@ _HEAD = (
     "runs",
     "acknowledged",
     "lost (runs)",
-    "damaged batches served, after somebody met them (runs)",
-    "before that",
+    "served damaged, once met (runs)",
+    "served damaged, before (runs)",
     "not in sync after 30 s",
     "damaged at the end",
     "silent",
-    "lost not judged",
+    "loss not judged",
 )
 
 
@@ -37,9 +38,10 @@ def write(runs: Collection[dict[str, Any]]) -> Path:
 
 
 def table(runs: Collection[dict[str, Any]]) -> str:
-    """Return a row for each side, of the seeds that both have, and one for all that ours has."""
+    """Return a row for each side, of the seeds that both have, and one for all of ours where these are more."""
+    counted = [run for run in runs if run["verdict"] not in AGAIN]
     sides = {
-        kind: {run["seed"]: run for run in runs if (run["kind"], run["nodes"]) == (kind, _NODES)}
+        kind: {run["seed"]: run for run in counted if (run["kind"], run["nodes"]) == (kind, _NODES)}
         for kind in ("barnabas", "apache")
     }
     ours, theirs = sides["barnabas"], sides["apache"]
@@ -47,8 +49,9 @@ def table(runs: Collection[dict[str, Any]]) -> str:
     rows = {
         "Barnabas": [ours[seed] for seed in both],
         PEER: [theirs[seed] for seed in both],
-        "Barnabas, all seeds": list(ours.values()),
     }
+    if len(ours) > len(both):
+        rows["Barnabas, all seeds"] = list(ours.values())
     lines = [
         _HEAD,
         ["---", *["---:"] * (len(_HEAD) - 1)],
