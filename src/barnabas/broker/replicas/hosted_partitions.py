@@ -254,9 +254,9 @@ class HostedPartitions:
 
         Returns what to answer: for `_HAND_OVER_S`, to look for another leader, where one may take over.
         """
-        if error.news:
+        if error.news or self.lacking.of(partition) is None:  # (or who met it first was silent)
             self.lacking.note(partition, now)
-            self.host.damaged(partition.log, error.news)
+            self.host.damaged(partition.log, error.news or (error.damage,))
             self.hand_over(partition)
         state, lack = self.image.partition(partition.topic, partition.index), self.lacking.of(partition)
         if state is None or len(state.isr) < 2 or lack is None or now.mono > lack.since + _HAND_OVER_S:
