@@ -156,6 +156,23 @@ def test_no_record_of_a_damaged_segment_is_skipped_silently(
         disk.crash("none")
 
 
+def test_a_log_is_cut_where_a_batch_that_the_index_names_is_no_batch() -> None:
+    disk = formatted("/d0")
+    bases, _, _ = made(disk, clean=True)
+    log = opened(disk).get(A)
+    assert log is not None
+    segment = next(one for one in log.segments if one.base == bases[2])
+    named = [
+        (at, header.base_offset)
+        for at, header in segment.headers()
+        if at and segment.index.floor(header.base_offset - segment.base) == at
+    ]
+    at, offset = named[0]
+    disk.corrupt(segment.path(".log"), at + 16)
+    log.truncate_to(offset, NOW)
+    assert log.log_end_offset == offset
+
+
 def test_what_was_found_is_known_at_the_next_start_and_forgotten_when_the_log_begins_behind_it() -> None:
     disk = formatted("/d0")
     bases, _, sizes = made(disk, clean=True)
