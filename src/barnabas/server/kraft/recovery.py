@@ -21,6 +21,7 @@ from barnabas.errors import CorruptRecordError, StorageError, WireError
 from barnabas.log.log import Log
 from barnabas.log.recovery import START_ANEW, MissingEndError
 from barnabas.log.segments.aside import keep_aside
+from barnabas.log.segments.damage import DamagedError
 from barnabas.log.segments.names import base_of
 from barnabas.log.storage import snapshot as snapshots
 from barnabas.log.storage.checkpoint import read_epochs
@@ -250,6 +251,8 @@ class _Opening:
             log_view.restore_snapshot(SnapshotId(*at), disk.size(f"{path}/{at.file_name}"), entries)
         try:
             waiting = _read_log(log, log_view, image.offset + 1)
+        except DamagedError as error:  # (in a segment that a start does not read again)
+            raise _damaged(path, point, error.damage.reason, error.damage.start) from error
         except ValueError as error:
             raise _damaged(path, point, str(error), log_view.end_offset) from error
         try:
