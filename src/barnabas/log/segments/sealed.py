@@ -83,7 +83,9 @@ def write_tables_again(log: LogState, segment: Segment, wrong: list[str]) -> Non
     if segment is not log.active:
         remake_tables(log, segment, wrong)
         return
-    segment.forget_table_files()  # (its rows in memory are right: they were made of what was appended)
+    segment.index.written = (
+        segment.time_index.written
+    ) = -1  # (its rows in memory are made of what was appended)
     log.unsynced.paths += segment.write_tables()
     log.remade.extend(map(segment.path, wrong))
 

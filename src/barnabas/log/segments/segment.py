@@ -300,10 +300,6 @@ class Segment(SegmentFile):
         if self.max_timestamp_offset >= 0:
             self.time_index.note(self.max_timestamp, self.max_timestamp_offset - self.base)
 
-    def forget_table_files(self) -> None:
-        """Write the files of the tables as a whole next time."""
-        self.index.written = self.time_index.written = -1
-
     def write_tables(self) -> list[str]:
         """Bring the files of the tables up to the rows in memory, unsynced.  Returns the paths to sync."""
         paths = []

@@ -174,7 +174,9 @@ NODE_STOPPED = register("node.stopped", _I, "this node has stopped")
 NODE_STOP_LATE = register("node.stop-late", _W, "the clean stop took too long and was cut short")
 NODE_FAILED = register("node.failed", _E, "this node cannot go on")
 NODE_STARTS_AGAIN = register(
-    "node.starts-again", _W, "somebody cut or deleted the metadata log of this node, which finds out what is gone"
+    "node.starts-again",
+    _W,
+    "somebody cut or deleted the metadata log of this node, which finds out what is gone",
 )
 NODE_DIED = register("host.node-died", _E, "a node of this host ended by itself; it is started again")
 NODE_AGAIN = register("host.node-again", _I, "a node of this host that ended by itself serves again")
