@@ -61,10 +61,12 @@ class FakeBroker:
         self.node = node
         self.cluster = cluster if cluster is not None else []
         self.cluster.append(self)
-        self.topics = {name: Uuid.of(7, number) for number, name in enumerate(topics)}
-        self.partitions = {(name, p): bytearray() for name, count in topics.items() for p in range(count)}
-        self.leaders = dict.fromkeys(self.partitions, node)
-        self.epochs = dict.fromkeys(self.partitions, 0)
+        self.topics: dict[str, Uuid] = {}
+        self.partitions: dict[tuple[str, int], bytearray] = {}
+        self.leaders: dict[tuple[str, int], int] = {}
+        self.epochs: dict[tuple[str, int], int] = {}
+        for name, count in topics.items():
+            self.make(name, count)
         self.ends: dict[tuple[str, int], int] = defaultdict(int)
         self.seen: list[Any] = []
         self.api_versions = {cls.KEY: cls.VERSIONS for cls in SERVED}
@@ -86,6 +88,14 @@ class FakeBroker:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
             sock.close()
+
+    def make(self, name: str, partitions: int) -> None:
+        """Make a topic that this broker leads, or one that is there larger."""
+        for where in [(name, number) for number in range(partitions)]:
+            self.partitions.setdefault(where, bytearray())
+            self.leaders.setdefault(where, self.node)
+            self.epochs.setdefault(where, 0)
+        self.topics.setdefault(name, Uuid.of(7, len(self.topics)))
 
     def on(self, kind: type, answer: Callable[[Any], Any]) -> None:
         self._answers[kind] = answer
@@ -182,14 +192,14 @@ class FakeBroker:
         for topic in request.topic_data:
             name = self._name(topic.topic_id, topic.name)
             answers = [
-                self._append((name, d.index), bytearray(d.records or b"")) for d in topic.partition_data
+                self.append((name, d.index), bytearray(d.records or b"")) for d in topic.partition_data
             ]
             topics.append(
                 TopicProduceResponse(name=name, topic_id=topic.topic_id, partition_responses=answers)
             )
         return ProduceResponse(responses=topics) if request.acks else None
 
-    def _append(self, where: tuple[str, int], raw: bytearray) -> PartitionProduceResponse:
+    def append(self, where: tuple[str, int], raw: bytearray) -> PartitionProduceResponse:
         if self.leaders[where] != self.node:
             return PartitionProduceResponse(index=where[1], error_code=6, base_offset=-1)
         for at, header in batches(raw):

@@ -17,7 +17,8 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from barnabas.client.cluster import Cluster
-from barnabas.client.fetched import Fetched
+from barnabas.client.consuming.fetched import Fetched
+from barnabas.client.consuming.growth import Growth
 from barnabas.client.group_options import GroupOptions, Listener, make_member
 from barnabas.client.membership import Membership, Reader
 from barnabas.client.metadata import METADATA_AGE
@@ -42,7 +43,7 @@ from barnabas.model import Offset, TopicPartition, Uuid
 __all__ = ["Consumer", "ConsumerStatistics", "Message"]
 
 COMMIT_INTERVAL = 5.0
-_TURN = 0.2  # seconds between looks at the group while nothing comes
+_TURN = 0.2  # seconds between looks at the group and the topics while nothing comes
 
 
 class Message(NamedTuple):
@@ -145,10 +146,8 @@ class Consumer:
         """The last record fetched, and the offset after the markers and aborted batches behind it."""
         self._ready: deque[Message] = deque()
         self._ends: dict[TopicPartition, Offset] = {}
-        self._assigned = False
-        self._growing: set[TopicPartition] | None = None
-        """All partitions of its topics that are known, where it reads all of them."""
-        self._growth_due = 0.0
+        self._growth = Growth(topics, metadata_max_age) if group is None else None
+        """The partitions of its topics, where it reads all of them."""
         self._made = forks()
         self._commit_due = monotonic() + COMMIT_INTERVAL
         self._messages = 0
@@ -186,7 +185,7 @@ class Consumer:
 
     def seek(self, topic: str, partition: int, offset: Offset | str) -> None:
         """`consumer.seek("topic", 0, 42)`: go on from there; also "earliest" or "latest"."""
-        self._ensure_assigned()
+        self._look(topic)
         target = TopicPartition(topic, partition)
         if target not in self._fetched_to:
             raise KafkaError(
@@ -205,7 +204,7 @@ class Consumer:
 
         `when` is "earliest", "latest" or a time in ms since 1970; a time after the last record is the end.
         """
-        self._ensure_assigned()
+        self._look(*self.topics)
         found: dict[TopicPartition, Offset] = {}
         for topic in {t.topic for t in self._fetched_to}:
             mine = [t.partition for t in self._fetched_to if t.topic == topic]
@@ -227,7 +226,7 @@ class Consumer:
         """
         if self._member is not None:
             raise BarnabasError("a member of a group reads without an end", next_step="leave `group` out")
-        self._ensure_assigned()
+        self._look(*self.topics)
         self._ends = dict(ends)
         self._ready = deque(m for m in self._ready if m.offset < self._end_of(m.topic, m.partition))
         self._leave_finished()
@@ -243,7 +242,7 @@ class Consumer:
 
     def position(self, topic: str, partition: int) -> Offset:
         """`consumer.position("topic", 0)` -> the offset of the next record handed out."""
-        self._ensure_assigned()
+        self._look(topic)
         return self._positions[TopicPartition(topic, partition)]
 
     # -- reading ---------------------------------------------------------------------------------
@@ -251,13 +250,13 @@ class Consumer:
     def poll(self, timeout: float = 1.0, max_messages: int = 500) -> list[Message]:
         """`consumer.poll(1.0)` -> up to `max_messages` records; [] when none came in `timeout` seconds."""
         deadline = monotonic() + timeout
-        self._look_at_group()
+        self._look()
         while not self._ready:
             left = deadline - monotonic()
             if left < 0:
                 return []
-            self._fill(min(left, _TURN) if self._member else left)
-            self._look_at_group()
+            self._fill(min(left, _TURN))
+            self._look()
         count = min(max_messages, len(self._ready))
         return [self._hand_out() for _ in range(count)]
 
@@ -265,7 +264,7 @@ class Consumer:
         """All records from here on; ends only when `idle` or `stop_at` says so."""
         last = monotonic()
         while True:
-            self._look_at_group()
+            self._look()
             if not self._ready:
                 if self._ends and not self._fetched_to:
                     return
@@ -293,7 +292,6 @@ class Consumer:
         return message
 
     def _fill(self, timeout: float) -> None:
-        self._ensure_assigned()
         if not self._fetched_to:
             time.sleep(timeout)
             return
@@ -332,36 +330,19 @@ class Consumer:
 
     # -- the assignment --------------------------------------------------------------------------
 
-    def _ensure_assigned(self) -> None:
-        if self._closed:
-            raise BarnabasError("the consumer is closed", next_step="make another Consumer")
-        if self._member is not None:
-            self._look_at_group()
-        elif not self._assigned:
-            infos = [self._cluster.topic(topic) for topic in self.topics]
-            everything = {TopicPartition(info.name, p) for info in infos for p in info.partitions}
-            self._take(everything)
-            self._growing, self._growth_due = everything, monotonic() + self._cluster.metadata.max_age
+    def _look(self, *asked: str) -> None:
+        """Follow the group, or the growth of the topics, where needed; commit when it is time.
 
-    def _look_for_growth(self) -> None:
-        """Read partitions that were added to the topics, from their beginning: the reader was there first."""
-        if self._growing is None or self._ends or monotonic() < self._growth_due:
-            return
-        self._growth_due = monotonic() + self._cluster.metadata.max_age
-        with contextlib.suppress(BarnabasError):  # the next look may succeed
-            infos = self._cluster.find(self.topics).values()
-            new = {TopicPartition(info.name, p) for info in infos for p in info.partitions} - self._growing
-            self._read(sorted(new), EARLIEST)
-            self._growing |= new
-
-    def _look_at_group(self) -> None:
-        """Follow the group, or the growth of the topics, where needed; commit when it is time."""
+        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION if one of the topics `asked` about is not there.
+        """
         check_process(self._made)
         member = self._member
-        if member is None:
-            self._look_for_growth()
-            return
+        if self._closed:
+            raise BarnabasError("the consumer is closed", next_step="make another Consumer")
         if self._rebalancing:  # a listener asks
+            return
+        if member is None:
+            self._look_for_growth(*asked)
             return
         member.polled()
         if member.must_join:
@@ -373,11 +354,27 @@ class Consumer:
         elif self._auto_commit and monotonic() >= self._commit_due:
             self._commit_quietly()
 
+    def _look_for_growth(self, *asked: str) -> None:
+        """Read all partitions of the topics, also those that come later."""
+        growth = self._growth
+        if growth is None:
+            return
+        if not self._ends and growth.due(monotonic(), asked):
+            try:
+                there = self._cluster.find(self.topics)
+                self._read(growth.new(there), EARLIEST if growth.begun else self.start)
+                growth.looked(there, monotonic())
+            except BarnabasError:  # the next look may succeed
+                growth.later(monotonic())
+                if not growth.begun:
+                    raise
+        growth.check(asked)
+
     def _take(self, partitions: Iterable[TopicPartition]) -> None:
         self._forget(None)
         self._prefetcher.forget()
         self._ends = {}
-        self._growing = None
+        self._growth = None
         self._read(list(partitions))
 
     def _release(self, partitions: Collection[TopicPartition] | None, *, lost: bool) -> None:
@@ -412,7 +409,6 @@ class Consumer:
         self._fetched_to.update(points)
         if self._member is not None:
             self._committed.update(points)
-        self._assigned = True
 
     def _starting_points(self, targets: list[TopicPartition], start: str) -> dict[TopicPartition, Offset]:
         points = self._member.committed(targets) if self._member is not None and targets else {}
@@ -459,7 +455,7 @@ class Consumer:
         """`consumer.committed()` -> what the group has committed of the assigned partitions."""
         if self._member is None:
             return {}
-        self._ensure_assigned()
+        self._look()
         return self._member.committed(self._fetched_to)
 
     def _commit_quietly(self) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from barnabas.client.blocking import BlockingConnection, ConnectionFailed
 from barnabas.client.cluster import Cluster
-from barnabas.client.fetched import Fetched, FetchErrors, FetchLimits, fetch_request, read_answer
+from barnabas.client.consuming.fetched import Fetched, FetchErrors, FetchLimits, fetch_request, read_answer
 from barnabas.client.waits.clock import monotonic
 from barnabas.client.waits.silence import Resting, patience
 from barnabas.errors import BarnabasError, KafkaError

@@ -6,7 +6,7 @@ import time
 from typing import NamedTuple
 
 from barnabas.client.admin.admin import Admin
-from barnabas.client.fetched import FetchLimits, fetch_request
+from barnabas.client.consuming.fetched import FetchLimits, fetch_request
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition
 from barnabas.wire.records import BatchHeader, Record, batches, check_crc, read_records

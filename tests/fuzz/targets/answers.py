@@ -17,9 +17,9 @@ from tests.wire.samples import filled, random_message
 from barnabas.client.assignment import decode_assignment, decode_subscription
 from barnabas.client.connection import Connection
 from barnabas.client.consumer_member import ConsumerGroupMember, Subscription
+from barnabas.client.consuming.fetched import decode as decode_fetched
+from barnabas.client.consuming.fetched import read_answer
 from barnabas.client.coordinators import found_coordinator
-from barnabas.client.fetched import decode as decode_fetched
-from barnabas.client.fetched import read_answer
 from barnabas.client.fetching import Visible
 from barnabas.client.group_member import ClassicMember, GroupTimes
 from barnabas.client.group_offsets import check_committed, read_committed_offsets

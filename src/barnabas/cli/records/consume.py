@@ -111,9 +111,11 @@ def _place(consumer: Any, args: argparse.Namespace) -> None:
     """Assign the partitions and go to their beginnings; refuse what no partition has."""
     if args.partition:
         consumer.assign([(args.topics[0], number) for number in args.partition])
+    elif not args.group:
+        for topic in args.topics:
+            consumer.position(topic, 0)  # assigns; who mistypes a topic hears of it, and does not wait for it
     if args.offset is None and args.until is None:
         return
-    consumer.position(*_any_partition(consumer, args))  # assigns what was not assigned
     if args.offset is not None:
         for target, offset in _places(consumer, args.offset, "--offset").items():
             consumer.seek(*target, offset)
@@ -156,10 +158,6 @@ def _check_there(consumer: Any, offset: Offset) -> None:
                 f"{target} has no offset {offset}: it begins at {first[target]} and ends at {end[target]}",
                 next_step="choose an offset in between, or partitions with --partition",
             )
-
-
-def _any_partition(consumer: Any, args: argparse.Namespace) -> tuple[str, int]:
-    return args.topics[0], args.partition[0] if args.partition else 0
 
 
 def _print_all(consumer: Any, args: argparse.Namespace) -> None:

@@ -20,7 +20,8 @@ from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.aio.fetcher import AsyncFetcher
 from barnabas.client.aio.membership import AsyncMembership, AsyncReader
 from barnabas.client.consumer import COMMIT_INTERVAL, Message
-from barnabas.client.fetched import Fetched
+from barnabas.client.consuming.fetched import Fetched
+from barnabas.client.consuming.growth import Growth
 from barnabas.client.group_options import GroupOptions, Listener, make_member
 from barnabas.client.metadata import METADATA_AGE
 from barnabas.client.offsets import (
@@ -44,7 +45,7 @@ from barnabas.model import NodeId, Offset, TopicPartition, Uuid
 
 __all__ = ["AsyncConsumer"]
 
-_LOOK = 0.2  # seconds between looks at the group while nothing comes
+_LOOK = 0.2  # seconds between looks at the group and the topics while nothing comes
 
 
 class AsyncConsumer:
@@ -119,10 +120,8 @@ class AsyncConsumer:
         self._passed: dict[TopicPartition, tuple[Offset, Offset]] = {}
         """The last record fetched, and the offset after the markers and aborted batches behind it."""
         self._ready: deque[Message] = deque()
-        self._assigned = False
-        self._growing: set[TopicPartition] | None = None
-        """All partitions of its topics that are known, where it reads all of them."""
-        self._growth_due = 0.0
+        self._growth = Growth(topics, metadata_max_age) if group is None else None
+        """The partitions of its topics, where it reads all of them."""
         self._made = forks()
         self._commit_due = 0.0
         self._closed = False
@@ -151,12 +150,12 @@ class AsyncConsumer:
 
     async def assignment(self) -> list[TopicPartition]:
         """`await consumer.assignment()` -> the partitions read now; a member joins its group first."""
-        await self._look_at_group()
+        await self._look()
         return sorted(self._fetched_to)
 
     async def seek(self, topic: str, partition: int, offset: Offset | str) -> None:
         """`await consumer.seek("topic", 0, 42)`: go on from there; also "earliest" or "latest"."""
-        await self._look_at_group()
+        await self._look(topic)
         target = TopicPartition(topic, partition)
         if target not in self._fetched_to:
             raise KafkaError(
@@ -170,7 +169,7 @@ class AsyncConsumer:
 
     async def position(self, topic: str, partition: int) -> Offset:
         """`await consumer.position("topic", 0)` -> the offset of the next record handed out."""
-        await self._look_at_group()
+        await self._look(topic)
         return self._positions[TopicPartition(topic, partition)]
 
     # -- reading ---------------------------------------------------------------------------------
@@ -179,13 +178,13 @@ class AsyncConsumer:
         """`await consumer.poll(1.0)` -> up to `max_messages` records; [] when none came in `timeout` seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
-        await self._look_at_group()
+        await self._look()
         while not self._ready:
             left = deadline - loop.time()
             if left < 0:
                 return []
-            await self._fill(min(left, _LOOK) if self._member else left)
-            await self._look_at_group()
+            await self._fill(min(left, _LOOK))
+            await self._look()
         return [self._hand_out() for _ in range(min(max_messages, len(self._ready)))]
 
     async def __aiter__(self) -> AsyncIterator[Message]:
@@ -193,7 +192,7 @@ class AsyncConsumer:
         loop = asyncio.get_running_loop()
         last = loop.time()
         while True:
-            await self._look_at_group()
+            await self._look()
             while self._ready:
                 yield self._hand_out()
                 last = loop.time()
@@ -247,8 +246,11 @@ class AsyncConsumer:
 
     # -- the assignment --------------------------------------------------------------------------
 
-    async def _look_at_group(self) -> None:
-        """Take the partitions where needed; follow the group; commit when it is time."""
+    async def _look(self, *asked: str) -> None:
+        """Follow the group, or the growth of the topics, where needed; commit when it is time.
+
+        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION if one of the topics `asked` about is not there.
+        """
         check_process(self._made)
         member = self._member
         if self._closed:
@@ -256,12 +258,7 @@ class AsyncConsumer:
         if self._rebalancing:  # a listener asks
             return
         if member is None:
-            if not self._assigned:
-                infos = [await self._cluster.topic(topic) for topic in self.topics]
-                everything = {TopicPartition(info.name, p) for info in infos for p in info.partitions}
-                await self._take(everything)
-                self._growing, self._growth_due = everything, self._next_growth()
-            await self._look_for_growth()
+            await self._look_for_growth(*asked)
             return
         member.polled()
         if member.must_join:
@@ -273,23 +270,26 @@ class AsyncConsumer:
         elif self._auto_commit and asyncio.get_running_loop().time() >= self._commit_due:
             await self._commit_quietly()
 
-    def _next_growth(self) -> float:
-        return asyncio.get_running_loop().time() + self._cluster.metadata.max_age
-
-    async def _look_for_growth(self) -> None:
-        """Read partitions that were added to the topics, from their beginning: the reader was there first."""
-        if self._growing is None or asyncio.get_running_loop().time() < self._growth_due:
+    async def _look_for_growth(self, *asked: str) -> None:
+        """Read all partitions of the topics, also those that come later."""
+        growth = self._growth
+        if growth is None:
             return
-        self._growth_due = self._next_growth()
-        with contextlib.suppress(BarnabasError):  # the next look may succeed
-            infos = (await self._cluster.find(self.topics)).values()
-            new = {TopicPartition(info.name, p) for info in infos for p in info.partitions} - self._growing
-            await self._read(sorted(new), EARLIEST)
-            self._growing |= new
+        now = asyncio.get_running_loop().time
+        if growth.due(now(), asked):
+            try:
+                there = await self._cluster.find(self.topics)
+                await self._read(growth.new(there), EARLIEST if growth.begun else self.start)
+                growth.looked(there, now())
+            except BarnabasError:  # the next look may succeed
+                growth.later(now())
+                if not growth.begun:
+                    raise
+        growth.check(asked)
 
     async def _take(self, partitions: Iterable[TopicPartition]) -> None:
         await self._fetcher.close()
-        self._growing = None
+        self._growth = None
         self._forget(list(self._positions))
         await self._read(list(partitions))
 
@@ -325,7 +325,6 @@ class AsyncConsumer:
         self._fetched_to.update(points)
         if self._member is not None:
             self._committed.update(points)
-        self._assigned = True
         self._commit_due = asyncio.get_running_loop().time() + COMMIT_INTERVAL
 
     async def _offsets_at(self, targets: list[TopicPartition], when: str) -> dict[TopicPartition, OffsetAt]:

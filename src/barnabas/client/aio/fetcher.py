@@ -8,7 +8,7 @@ from typing import Any
 
 from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.connection import ConnectionFailed
-from barnabas.client.fetched import Fetched, FetchErrors, FetchLimits, fetch_request, read_answer
+from barnabas.client.consuming.fetched import Fetched, FetchErrors, FetchLimits, fetch_request, read_answer
 from barnabas.client.waits.silence import Resting
 from barnabas.errors import BarnabasError, KafkaError
 from barnabas.model import NodeId, Offset, TopicPartition
