@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
+from tests.client.conftest import Clients
 from tests.client.fake_broker import CLOSE, FakeBroker
 from tests.patience import PATIENCE_S
 
@@ -45,19 +46,19 @@ def refusing(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
     )
 
 
-def test_records_arrive_in_order_and_say_where(broker: FakeBroker) -> None:
-    with Producer(broker.address, linger=0) as producer:
+def test_records_arrive_in_order_and_say_where(clients: Clients, broker: FakeBroker) -> None:
+    with clients.producer(broker.address, linger=0) as producer:
         deliveries = [producer.send("t", f"v{n}", timestamp=n) for n in range(100)]
         assert deliveries[0].result(PATIENCE_S) == Delivered("t", 0, 0, 0)
-        producer.flush(PATIENCE_S)
+        producer.flush()
         assert [d.result().offset for d in deliveries] == list(range(100))
         assert all(d.done() for d in deliveries)
         assert producer.statistics().records == 0
     assert broker.values("t") == [f"v{n}".encode() for n in range(100)]
 
 
-def test_key_headers_and_timestamp_travel(broker: FakeBroker) -> None:
-    with Producer(broker.address) as producer:
+def test_key_headers_and_timestamp_travel(clients: Clients, broker: FakeBroker) -> None:
+    with clients.producer(broker.address) as producer:
         producer.send("t", None, key="k", headers={"a": b"1", "b": None}, timestamp=5).result(PATIENCE_S)
     raw = broker.partitions["t", 0]
     [(at, header)] = batches(raw)
@@ -66,15 +67,15 @@ def test_key_headers_and_timestamp_travel(broker: FakeBroker) -> None:
     assert tuple(record.headers) == (("a", b"1"), ("b", None))
 
 
-def test_one_key_always_goes_to_one_partition(broker: FakeBroker) -> None:
-    with Producer(broker.address) as producer:
+def test_one_key_always_goes_to_one_partition(clients: Clients, broker: FakeBroker) -> None:
+    with clients.producer(broker.address) as producer:
         placed = {producer.send("u", b"x", key=b"21").result(PATIENCE_S).partition for _ in range(5)}
     assert placed == {(-973932308 & 0x7FFFFFFF) % 4}
 
 
-def test_a_partition_that_is_not_there_is_refused_at_once(broker: FakeBroker) -> None:
+def test_a_partition_that_is_not_there_is_refused_at_once(clients: Clients, broker: FakeBroker) -> None:
     with (
-        Producer(broker.address) as producer,
+        clients.producer(broker.address) as producer,
         pytest.raises(KafkaError, match="partitions 0 to 3, no 4") as caught,
     ):
         producer.send("u", b"x", partition=4)
@@ -82,13 +83,15 @@ def test_a_partition_that_is_not_there_is_refused_at_once(broker: FakeBroker) ->
 
 
 @pytest.mark.parametrize("partition", [-1, -(2**31)])
-def test_no_advice_to_grow_comes_with_a_negative_partition(broker: FakeBroker, partition: int) -> None:
-    with Producer(broker.address) as producer, pytest.raises(KafkaError) as caught:
+def test_no_advice_to_grow_comes_with_a_negative_partition(
+    clients: Clients, broker: FakeBroker, partition: int
+) -> None:
+    with clients.producer(broker.address) as producer, pytest.raises(KafkaError) as caught:
         producer.send("u", b"x", partition=partition)
     assert "grow" not in (caught.value.next_step or "grow")
 
 
-def test_a_lost_answer_leaves_the_record_once(broker: FakeBroker) -> None:
+def test_a_lost_answer_leaves_the_record_once(clients: Clients, broker: FakeBroker) -> None:
     """The batch was appended, the answer never came: repeated, it is recognised by its sequence."""
     lost = iter([True])
 
@@ -99,17 +102,17 @@ def test_a_lost_answer_leaves_the_record_once(broker: FakeBroker) -> None:
         return None
 
     broker.on(ProduceRequest, lose)
-    with Producer(broker.address) as producer:
+    with clients.producer(broker.address) as producer:
         producer.send("t", b"once").result(PATIENCE_S)
     assert broker.values("t") == [b"once"]
     assert len(broker.asked(ProduceRequest)) == 2
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS])
-def test_a_passing_error_is_repeated(broker: FakeBroker, code: ErrorCode) -> None:
+def test_a_passing_error_is_repeated(clients: Clients, broker: FakeBroker, code: ErrorCode) -> None:
     errors = iter([code, code])
     broker.on(ProduceRequest, lambda r: refusing(r, c) if (c := next(errors, None)) else None)
-    with Producer(broker.address) as producer:
+    with clients.producer(broker.address) as producer:
         assert producer.send("t", b"x").result(PATIENCE_S).offset == 0
     assert len(broker.asked(ProduceRequest)) == 3
 
@@ -156,11 +159,11 @@ def test_a_callback_hears_of_success_and_of_failure(broker: FakeBroker) -> None:
     assert isinstance(heard[1], KafkaError)
 
 
-def test_after_a_failure_the_next_records_are_not_out_of_order(broker: FakeBroker) -> None:
+def test_after_a_failure_the_next_records_are_not_out_of_order(clients: Clients, broker: FakeBroker) -> None:
     """A failed batch leaves a gap in the sequence: the partition goes on under another producer id."""
     once = iter([ErrorCode.INVALID_RECORD])
     broker.on(ProduceRequest, lambda r: refusing(r, c) if (c := next(once, None)) else None)
-    with Producer(broker.address) as producer:
+    with clients.producer(broker.address) as producer:
         with pytest.raises(KafkaError):
             producer.send("t", b"bad").result(PATIENCE_S)
         producer.send("t", b"good").result(PATIENCE_S)
@@ -168,24 +171,26 @@ def test_after_a_failure_the_next_records_are_not_out_of_order(broker: FakeBroke
     assert len(broker.asked(InitProducerIdRequest)) == 2
 
 
-def test_a_sequence_the_broker_cannot_place_begins_another_identity(broker: FakeBroker) -> None:
-    with Producer(broker.address) as producer:
+def test_a_sequence_the_broker_cannot_place_begins_another_identity(
+    clients: Clients, broker: FakeBroker
+) -> None:
+    with clients.producer(broker.address) as producer:
         producer.send("t", b"one").result(PATIENCE_S)
         broker._sequences.clear()  # the broker has forgotten us
         producer.send("t", b"two").result(PATIENCE_S)
     assert broker.values("t") == [b"one", b"two"]
 
 
-def test_a_batch_too_large_for_the_broker_is_halved(broker: FakeBroker) -> None:
+def test_a_batch_too_large_for_the_broker_is_halved(clients: Clients, broker: FakeBroker) -> None:
     def picky(request: ProduceRequest) -> Any:
         [data] = request.topic_data[0].partition_data
         [(_, header)] = batches(data.records or b"")
         return refusing(request, ErrorCode.MESSAGE_TOO_LARGE) if header.count > 2 else None
 
     broker.on(ProduceRequest, picky)
-    with Producer(broker.address, linger=5) as producer:
+    with clients.producer(broker.address, linger=5) as producer:
         deliveries = [producer.send("t", b"%d" % n) for n in range(8)]
-        producer.flush(PATIENCE_S)
+        producer.flush()
         assert [d.result().offset for d in deliveries] == list(range(8))
     assert broker.values("t") == [b"%d" % n for n in range(8)]
 
@@ -210,17 +215,17 @@ def test_a_topic_that_went_away_meanwhile_is_an_error_that_says_where_to_look(br
     producer.abandon()
 
 
-def test_acks_0_asks_for_no_answer_and_knows_no_offset(broker: FakeBroker) -> None:
-    with Producer(broker.address, acks=0) as producer:
+def test_acks_0_asks_for_no_answer_and_knows_no_offset(clients: Clients, broker: FakeBroker) -> None:
+    with clients.producer(broker.address, acks=0) as producer:
         assert producer.send("t", b"x").result(PATIENCE_S).offset == -1
         assert producer.send("t", b"y", partition=0).result(PATIENCE_S).offset == -1
-    with Producer(broker.address) as producer:  # its answer comes behind them
+    with clients.producer(broker.address) as producer:  # its answer comes behind them
         producer.send("u", b"z").result(PATIENCE_S)
     assert not broker.asked(InitProducerIdRequest)[1:]
 
 
-def test_without_idempotence_no_producer_id_is_asked_for(broker: FakeBroker) -> None:
-    with Producer(broker.address, idempotent=False) as producer:
+def test_without_idempotence_no_producer_id_is_asked_for(clients: Clients, broker: FakeBroker) -> None:
+    with clients.producer(broker.address, idempotent=False) as producer:
         producer.send("t", b"x").result(PATIENCE_S)
     assert broker.asked(InitProducerIdRequest) == []
 
@@ -259,46 +264,65 @@ def test_cve_2026_35554_a_batch_that_timed_out_under_way_lends_its_bytes_to_no_o
     }
 
 
-def test_a_full_buffer_makes_send_wait(broker: FakeBroker) -> None:
-    with Producer(broker.address, buffer=2000, batch_size=500, linger=0) as producer:
+def test_a_full_buffer_makes_send_wait(clients: Clients, broker: FakeBroker) -> None:
+    with clients.producer(broker.address, buffer=2000, batch_size=500, linger=0) as producer:
         for n in range(200):
             producer.send("t", b"%0100d" % n)
-        producer.flush(PATIENCE_S)
+        producer.flush()
     assert len(broker.values("t")) == 200
 
 
-def test_a_closed_producer_says_so(broker: FakeBroker) -> None:
-    producer = Producer(broker.address)
+def test_a_closed_producer_says_so(clients: Clients, broker: FakeBroker) -> None:
+    producer = clients.producer(broker.address)
     producer.close()
     with pytest.raises(BarnabasError, match="closed"):
         producer.send("t", b"x")
 
 
-def test_senseless_settings_are_refused(broker: FakeBroker) -> None:
+def test_senseless_settings_are_refused(clients: Clients, broker: FakeBroker) -> None:
     for wrong in ({"acks": 2}, {"compression": "rar"}, {"acks": 1, "idempotent": True}):
         with pytest.raises(ValueError):
-            Producer(broker.address, **wrong)
+            clients.producer(broker.address, **wrong)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_every_codec_is_read_back(broker: FakeBroker, codec: str) -> None:
-    with Producer(broker.address, compression=codec, linger=5) as producer:
+def test_every_codec_is_read_back(clients: Clients, broker: FakeBroker, codec: str) -> None:
+    with clients.producer(broker.address, compression=codec, linger=5) as producer:
         for n in range(50):
             producer.send("t", b"%d" % n)
     assert broker.values("t") == [b"%d" % n for n in range(50)]
 
 
-def test_a_producer_that_stops_at_an_error_sends_nothing_after_it(broker: FakeBroker) -> None:
+def test_a_producer_that_stops_at_an_error_sends_nothing_after_it(
+    clients: Clients, broker: FakeBroker
+) -> None:
     once = iter([ErrorCode.NONE, ErrorCode.INVALID_RECORD])
     broker.on(ProduceRequest, lambda r: refusing(r, c) if (c := next(once, None)) else None)
-    producer = Producer(broker.address, batch_size=1, linger=5, stop_at_error=True)
-    deliveries = [producer.send("t", b"%d" % n) for n in range(4)]
-    for call in (producer.flush, lambda: producer.send("t", b"late"), producer.close):
+    producer = clients.producer(broker.address, batch_size=1, linger=5, stop_at_error=True)
+    stored, *others = [producer.send("t", b"%d" % n) for n in range(4)]
+    raising: list[Callable[[], object]] = [
+        producer.flush,
+        lambda: producer.send("t", b"late"),
+        producer.close,
+    ]
+    for call in [*raising, *(other.result for other in others)]:
         with pytest.raises(KafkaError) as caught:
             call()
         assert caught.value.code == ErrorCode.INVALID_RECORD
-    assert [d.fate() for d in deliveries] == [Fate.STORED] + [Fate.NOT_STORED] * 3
-    assert broker.values("t") == [b"0"]
+    assert stored.result().offset == 0 and broker.values("t") == [b"0"]
+    if clients.kind == "threads":
+        assert [d.fate() for d in (stored, *others)] == [Fate.STORED] + [Fate.NOT_STORED] * 3
+
+
+def test_a_callback_hears_that_its_record_waited_behind_an_error(broker: FakeBroker) -> None:
+    broker.on(ProduceRequest, lambda r: refusing(r, ErrorCode.INVALID_RECORD))
+    heard: list[Any] = []
+    producer = Producer(broker.address, batch_size=1, linger=5, stop_at_error=True)
+    for value in (b"refused", b"waits"):
+        producer.send("t", value, on_delivery=heard.append)
+    with pytest.raises(KafkaError):
+        producer.close()
+    assert [error.code for error in heard] == [ErrorCode.INVALID_RECORD] * 2
 
 
 def test_a_record_whose_answer_was_lost_has_an_unknown_fate(broker: FakeBroker) -> None:

@@ -8,45 +8,30 @@ a batch that is repeated after a lost answer is in the log once, in the order of
 from __future__ import annotations
 
 import atexit
-import random
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable
 from enum import Enum
 from types import TracebackType
-from typing import Any, NamedTuple
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.metadata import METADATA_AGE
-from barnabas.client.producing.batching import Accumulator, AccumulatorStatistics, Batch
-from barnabas.client.producing.dispatch import Dispatch, codec_of
-from barnabas.client.producing.failures import Failures
+from barnabas.client.producing.batching import AccumulatorStatistics, Batch
+from barnabas.client.producing.outbox import Delivered, Outbox, call_back, outcome
 from barnabas.client.producing.outgoing import Headers, outgoing
-from barnabas.client.producing.placement import Partitions, Placement
 from barnabas.client.producing.sending import Sender
 from barnabas.client.producing.transactions import Transactions
 from barnabas.client.security.options import SecurityOptions
-from barnabas.client.waits.background import callback_failed, died, told_at_exit
+from barnabas.client.waits.background import died, told_at_exit
 from barnabas.client.waits.clock import monotonic
 from barnabas.client.waits.forks import check_process, forked_since, forks
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.model import NO_OFFSET, Offset
 
 __all__ = ["Delivered", "Delivery", "Fate", "Producer"]
 
 EXIT_PATIENCE = 30.0
 """Seconds for which a program that ends without `close` waits for its records."""
-ACKS = {"all": -1, -1: -1, 0: 0, 1: 1, "0": 0, "1": 1, "-1": -1}
-
-
-class Delivered(NamedTuple):
-    """Where a record is now.  `offset` is -1 where the broker does not say (acks=0); `timestamp` in ms."""
-
-    topic: str
-    partition: int
-    offset: Offset
-    timestamp: int
 
 
 class Fate(Enum):
@@ -97,15 +82,6 @@ class Delivery:
         return outcome(batch, index)
 
 
-def outcome(batch: Batch, index: int) -> Delivered:
-    """Where the record of that index is; raises what its batch failed with."""
-    if batch.error is not None:
-        raise batch.error
-    offset = batch.base_offset + index if batch.base_offset >= 0 else NO_OFFSET
-    timestamp = batch.appended_ms if batch.appended_ms >= 0 else batch.records[index].timestamp
-    return Delivered(batch.target.topic, batch.target.partition, offset, timestamp)
-
-
 class Producer:
     """`with Producer("127.0.0.1:9092") as p: p.send("topic", b"value", key=b"k"); p.flush()`.
 
@@ -139,43 +115,33 @@ class Producer:
         transactions: Transactions | None = None,
         metadata_max_age: float = METADATA_AGE,
     ) -> None:
-        if acks not in ACKS:
-            raise ValueError(f"acks is 'all', 1 or 0, not {acks!r}")
-        level = ACKS[acks]
-        if idempotent and level != -1:
-            raise ValueError("an idempotent producer needs acks='all'")
-        self._delivery_timeout = delivery_timeout
-        self._buffer = buffer
         self._changed = threading.Condition()
-        self._accumulator = Accumulator(batch_size=batch_size, linger=linger)
-        self._placement = Placement(self._accumulator, random.randrange)
         # Nothing that is asked on a record's behalf may take longer than the record has.
         patience = min(request_timeout, delivery_timeout)
         self._lookup = Cluster(bootstrap, client_id=client_id, timeout=patience, security=security)
         self._lookup_lock = threading.Lock()
-        self._partitions = Partitions(metadata_max_age)
         cluster = Cluster(bootstrap, client_id=client_id, timeout=patience, security=self._lookup.security)
-        dispatch = Dispatch(
-            self._accumulator,
-            acks=level,
-            idempotent=level == -1 if idempotent is None else idempotent,
-            codec=codec_of(compression),
+        self._outbox = Outbox(
+            acks=acks,
+            idempotent=idempotent,
+            compression=compression,
+            linger=linger,
+            batch_size=batch_size,
+            buffer=buffer,
             request_timeout=request_timeout,
-            forget=cluster.forget,
+            delivery_timeout=delivery_timeout,
+            stop_at_error=stop_at_error,
+            metadata_max_age=metadata_max_age,
             transactions=transactions,
+            forget=cluster.forget,
         )
-        self._sender = Sender(cluster, dispatch, transactions)
-        self._transactions = transactions
+        self._sender = Sender(cluster, self._outbox.dispatch, transactions)
         self._thread: threading.Thread | None = None
         self._flushing = 0
-        self._closing = False
-        self._failures = Failures()
         self._made = forks()
-        self._stop_at_error = stop_at_error
-        self._stopped_by: BarnabasError | None = None
 
     def __repr__(self) -> str:
-        return f"<Producer {self._accumulator!r}{' closed' if self._closing else ''}>"
+        return f"<Producer {self._outbox!r}>"
 
     def __enter__(self) -> Producer:
         return self
@@ -191,7 +157,7 @@ class Producer:
     def statistics(self) -> AccumulatorStatistics:
         """`producer.statistics().records`: records not acknowledged yet."""
         with self._changed:
-            return self._accumulator.statistics()
+            return self._outbox.accumulator.statistics()
 
     def send(
         self,
@@ -214,20 +180,19 @@ class Producer:
         cannot be made, ConnectionFailed.
         """
         check_process(self._made)
-        value, key, pairs, partition, stamp, size = outgoing(topic, value, key, partition, headers, timestamp)
+        record = outgoing(topic, value, key, partition, headers, timestamp)
         if on_delivery is not None and not callable(on_delivery):
             raise TypeError(
                 f"on_delivery is called with the outcome, and {on_delivery!r:.60} cannot be called"
             )
-        count, usable = self._partitions_of(topic, partition)
-        if stamp is None:
-            stamp = time.time_ns() // 1_000_000
+        usable = self._partitions_of(topic, record.partition)
+        outbox = self._outbox
         with self._changed:
             self._check_usable()
-            if self._accumulator.buffered + size > self._buffer and self._accumulator.buffered:
-                self._wait_for_room(size)
-            target = self._placement.target(topic, partition, key, count, usable, size)
-            batch, index, wake = self._accumulator.add(target, monotonic(), size, stamp, key, value, pairs)
+            if not outbox.has_room(record.size):
+                self._wait_for_room(record.size)
+            wall_ms = time.time_ns() // 1_000_000
+            batch, index, wake = outbox.add(topic, record, usable, monotonic(), wall_ms)
             if on_delivery is not None:
                 batch.callbacks.append((index, on_delivery))
             if wake:
@@ -245,19 +210,19 @@ class Producer:
             self._flushing += 1
             self._changed.notify_all()
         try:
-            self._wait_for(lambda: not self._accumulator.records, timeout)
+            self._wait_for(lambda: not self._outbox.accumulator.records, timeout)
         finally:
             with self._changed:
                 self._flushing -= 1
         with self._changed:
-            failure = self._failures.take() or self._stopped_by
+            failure = self._outbox.failures.take() or self._outbox.stopped_by
         if failure is not None:
             raise failure
 
     def close(self, timeout: float | None = None) -> None:
         """`producer.close()`: flush, then end the thread and the connections."""
         try:
-            if not self._closing and not forked_since(self._made):
+            if not self._outbox.closed and not forked_since(self._made):
                 self.flush(timeout)
         finally:
             self.abandon()
@@ -268,7 +233,7 @@ class Producer:
             return  # the records, the thread and the connections are the parent's
         _open.discard(self)
         with self._changed:
-            self._closing = True
+            self._outbox.closed = True
             self._changed.notify_all()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._sender.cluster.close()
@@ -279,17 +244,17 @@ class Producer:
     def _drop(self, error: BarnabasError) -> None:
         """Give up what has not left, and wait until the fate of what has left is known."""
         with self._changed:
-            given_up = self._accumulator.give_up(error)
+            given_up = self._outbox.accumulator.give_up(error)
             self._changed.notify_all()
         for batch in given_up:
             call_back(batch)
-        self._wait_for(lambda: not self._accumulator.records, None)
+        self._wait_for(lambda: not self._outbox.accumulator.records, None)
         with self._changed:
-            self._failures.take()
+            self._outbox.failures.take()
 
     def _heard(self, batch: Batch, index: int) -> None:
         with self._changed:
-            self._failures.heard(batch, index)
+            self._outbox.failures.heard(batch, index)
 
     def _close_at_exit(self) -> None:
         """The program ends without `close`: what waits is sent; what is not acknowledged then is told."""
@@ -298,7 +263,7 @@ class Producer:
         try:
             self.close(EXIT_PATIENCE)
         except BaseException as error:
-            left = self._accumulator.records
+            left = self._outbox.accumulator.records
             what = f"{left} records were not acknowledged" if left else "records were lost"
             told_at_exit(f"{what} when the program ended: {error}\nnext: close() the producer, or use `with`")
 
@@ -306,54 +271,38 @@ class Producer:
 
     def _partitions_of(self, topic: str, partition: int | None) -> tuple[int, list[int]]:
         """How many partitions the topic has, and which of them have a leader."""
-        known = self._partitions.of(topic, monotonic(), partition)
+        partitions = self._outbox.partitions
+        known = partitions.of(topic, monotonic(), partition)
         if known is not None:
             return known
         with self._lookup_lock:
-            info = self._lookup.topic(topic, refresh=topic in self._partitions, create=True)
-            return self._partitions.take(info, monotonic())
+            info = self._lookup.topic(topic, refresh=topic in partitions, create=True)
+            return partitions.take(info, monotonic())
 
     # -- waiting ---------------------------------------------------------------------------------
 
-    @property
-    def _ended(self) -> bool:
-        """Whether nothing more is sent."""
-        return self._closing or self._stopped_by is not None
-
     def _check_usable(self) -> None:
         """Called with the lock held; starts the thread at the first record."""
-        if self._transactions is not None:
-            self._transactions.check_open()
-        if self._stopped_by is not None:
-            raise self._stopped_by
-        if self._closing:
-            raise BarnabasError("the producer is closed", next_step="make another Producer")
+        self._outbox.check_usable()
         if self._thread is None:
             _open.add(self)
             self._thread = threading.Thread(target=self._run, name="barnabas-producer", daemon=True)
             self._thread.start()
 
     def _wait_for_room(self, size: int) -> None:
-        accumulator = self._accumulator
-
-        def room() -> bool:
-            return accumulator.buffered + size <= self._buffer or not accumulator.buffered or self._ended
-
-        if not self._changed.wait_for(room, self._delivery_timeout):
-            raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT,
-                f"{accumulator.buffered} bytes wait to be sent and none left in {self._delivery_timeout:g} s",
-            )
+        outbox = self._outbox
+        if not self._changed.wait_for(lambda: outbox.has_room(size) or outbox.ended, outbox.delivery_timeout):
+            raise outbox.no_room()
         self._check_usable()
 
     def _wait_for(self, condition: Callable[[], bool], timeout: float | None) -> None:
         check_process(self._made)
         with self._changed:
-            if not self._changed.wait_for(lambda: condition() or self._ended, timeout):
+            if not self._changed.wait_for(lambda: condition() or self._outbox.ended, timeout):
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"not acknowledged within {timeout:g} s")
             if not condition():
-                if self._stopped_by is not None:
-                    raise self._stopped_by
+                if self._outbox.stopped_by is not None:
+                    raise self._outbox.stopped_by
                 raise BarnabasError("the producer was closed before the record was acknowledged")
 
     # -- the thread ------------------------------------------------------------------------------
@@ -363,8 +312,7 @@ class Producer:
             self._send_batches()
         except BaseException as error:  # whatever it was, nobody waits for a thread that has ended
             with self._changed:
-                self._stopped_by = died("the producer's thread", error)
-                given_up = self._accumulator.give_up(self._stopped_by, under_way=True)
+                given_up = self._outbox.stop(died("the producer's thread", error))
                 self._changed.notify_all()
             for batch in given_up:
                 call_back(batch)
@@ -377,39 +325,19 @@ class Producer:
                     return
             answers = self._sender.transmit(batches)
             with self._changed:
-                now = monotonic()
-                finished = self._sender.dispatch.settle(answers, now, now - self._delivery_timeout)
-                for batch in finished:
-                    if self._stop_at_error and self._stopped_by is None:
-                        self._stopped_by = batch.error
-                    if batch.error is not None:
-                        self._failures.failed(batch)
+                finished = self._outbox.settle(answers, monotonic())
                 self._changed.notify_all()
             for batch in finished:
                 call_back(batch)
 
     def _next_batches(self) -> list[Batch] | None:
         """Wait for batches to send; None when the producer is closed.  Called with the lock held."""
-        while not self._ended:
-            ready, look_again = self._accumulator.take_ready(monotonic(), flushing=self._flushing > 0)
+        while not self._outbox.ended:
+            ready, look_again = self._outbox.accumulator.take_ready(monotonic(), flushing=self._flushing > 0)
             if ready:
                 return ready
             self._changed.wait(None if look_again is None else max(look_again - monotonic(), 0.0))
         return None
-
-
-def call_back(batch: Batch) -> None:
-    """Tell the callbacks of a batch where their records are, or the error; an error of theirs is only shown."""
-    for index, callback in batch.callbacks:
-        result: Any
-        try:
-            result = outcome(batch, index)
-        except BarnabasError as error:
-            result = error
-        try:
-            callback(result)
-        except Exception as error:
-            callback_failed(error)
 
 
 _open: weakref.WeakSet[Producer] = weakref.WeakSet()

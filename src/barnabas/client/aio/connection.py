@@ -175,8 +175,10 @@ class AsyncConnection(asyncio.BufferedProtocol):
         message: Message,
         version: int | None = None,
         timeout: float | None = None,  # noqa: ASYNC109  as in the blocking shell; closes the connection too
+        *,
+        silent: bool = False,
     ) -> Any:
-        """`await connection.request(MetadataRequest())` -> its response message.
+        """`await connection.request(MetadataRequest())` -> its response message; None where `silent`: it has none.
 
         Raises RequestTimedOut after `timeout` seconds (the connection is closed then), ConnectionFailed.
         """
@@ -190,7 +192,11 @@ class AsyncConnection(asyncio.BufferedProtocol):
                 if self._writable is not None:
                     await self._unless_out(asyncio.shield(self._writable))
                     self._check_open()
-                answer = self._expect(self._core.send(message, version))
+                sent = self._core.send(message, version, silent=silent)
+                if silent:
+                    self._write(sent, None)
+                    return None
+                answer = self._expect(sent)
                 if self._is_out is not None:
                     await self._unless_out(answer)
                 return (await answer).message
@@ -325,9 +331,10 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._write(sent, partial(settle, future))
         return future
 
-    def _write(self, sent: Sent, on_answer: Callable[[Response | BarnabasError], None]) -> None:
+    def _write(self, sent: Sent, on_answer: Callable[[Response | BarnabasError], None] | None) -> None:
         assert self._transport is not None
-        self._answers[sent.correlation_id] = on_answer
+        if on_answer is not None:
+            self._answers[sent.correlation_id] = on_answer
         self._transport.writelines(sent.parts)
 
     def _fail(self, error: BarnabasError) -> None:

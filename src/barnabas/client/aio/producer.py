@@ -7,7 +7,6 @@ takes the place of its thread.
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Iterable
 from functools import partial
@@ -17,11 +16,10 @@ from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.aio.connection import AsyncConnection, settle
 from barnabas.client.aio.transactions import AsyncTransactions
 from barnabas.client.metadata import METADATA_AGE
-from barnabas.client.producer import Delivered, call_back
-from barnabas.client.producing.batching import Accumulator, AccumulatorStatistics, Batch
-from barnabas.client.producing.dispatch import Dispatch, Outcome, codec_of, requests_of
+from barnabas.client.producing.batching import AccumulatorStatistics, Batch
+from barnabas.client.producing.dispatch import Outcome, requests_of
+from barnabas.client.producing.outbox import Delivered, Outbox, call_back
 from barnabas.client.producing.outgoing import Headers, outgoing
-from barnabas.client.producing.placement import Partitions, Placement
 from barnabas.client.security.options import SecurityOptions
 from barnabas.client.waits.background import died
 from barnabas.client.waits.forks import check_process, forked_since, forks
@@ -35,17 +33,18 @@ __all__ = ["AsyncProducer"]
 class AsyncProducer:
     """`async with Producer("127.0.0.1:9092") as p: delivery = await p.send("topic", b"value", key=b"k")`.
 
-    Records are acknowledged by all in-sync replicas, and repeated without doubles.  compression: None, "gzip",
-    "snappy", "lz4" or "zstd".  linger: seconds a batch waits for company.  batch_size: bytes of a batch before
-    compression.  buffer: bytes held back at most; `send` waits when there are more.  delivery_timeout: seconds
-    after which a record is given up.  transactions: what `TransactionalProducer` works with.  metadata_max_age:
-    seconds after which new partitions of a topic are seen at the latest.
+    acks, idempotent, compression, linger, batch_size, buffer, delivery_timeout, security, metadata_max_age: as
+    with `barnabas.Producer`.  stop_at_error: after the first record that is refused or given up, send nothing
+    more; what waits has that error, and `send`, `flush` and `close` raise it.  transactions: what
+    `TransactionalProducer` works with.
     """
 
     def __init__(
         self,
         bootstrap: str | Iterable[str],
         *,
+        acks: str | int = "all",
+        idempotent: bool | None = None,
         compression: str | None = None,
         linger: float = 0.005,
         batch_size: int = 128 << 10,
@@ -53,6 +52,7 @@ class AsyncProducer:
         client_id: str = "barnabas-producer",
         request_timeout: float = 30.0,
         delivery_timeout: float = 120.0,
+        stop_at_error: bool = False,
         security: SecurityOptions = None,
         transactions: AsyncTransactions | None = None,
         metadata_max_age: float = METADATA_AGE,
@@ -63,33 +63,32 @@ class AsyncProducer:
             timeout=min(request_timeout, delivery_timeout),
             security=security,
         )
-        self._delivery_timeout = delivery_timeout
-        self._buffer = buffer
-        self._accumulator = Accumulator(batch_size=batch_size, linger=linger)
-        self._dispatch = Dispatch(
-            self._accumulator,
-            acks=-1,
-            idempotent=True,
-            codec=codec_of(compression),
+        self._outbox = Outbox(
+            acks=acks,
+            idempotent=idempotent,
+            compression=compression,
+            linger=linger,
+            batch_size=batch_size,
+            buffer=buffer,
             request_timeout=request_timeout,
-            forget=self._cluster.metadata.forget,
+            delivery_timeout=delivery_timeout,
+            stop_at_error=stop_at_error,
+            metadata_max_age=metadata_max_age,
             transactions=transactions,
+            forget=self._cluster.metadata.forget,
         )
+        self._dispatch = self._outbox.dispatch
         self._transactions = transactions
-        self._placement = Placement(self._accumulator, random.randrange)
-        self._partitions = Partitions(metadata_max_age)
         self._changed = asyncio.Condition()
         self._woken = asyncio.Event()
         self._identifying = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._deliveries: set[asyncio.Task[None]] = set()
         self._flushing = 0
-        self._closed = False
-        self._stopped_by: BarnabasError | None = None
         self._made = forks()
 
     def __repr__(self) -> str:
-        return f"<AsyncProducer {self._accumulator!r}{' closed' if self._closed else ''}>"
+        return f"<AsyncProducer {self._outbox!r}>"
 
     async def __aenter__(self) -> AsyncProducer:
         return self
@@ -101,7 +100,7 @@ class AsyncProducer:
 
     def statistics(self) -> AccumulatorStatistics:
         """`producer.statistics().records`: records not acknowledged yet."""
-        return self._accumulator.statistics()
+        return self._outbox.accumulator.statistics()
 
     async def send(
         self,
@@ -120,16 +119,14 @@ class AsyncProducer:
         Raises TypeError or ValueError for what no record can hold, KafkaError when the topic is not there and
         cannot be made, ConnectionFailed.
         """
-        value, key, pairs, partition, stamp, size = outgoing(topic, value, key, partition, headers, timestamp)
+        record = outgoing(topic, value, key, partition, headers, timestamp)
         self._check_usable()
-        count, usable = await self._partitions_of(topic, partition)
-        await self._wait_for_room(size)
+        usable = await self._partitions_of(topic, record.partition)
+        await self._wait_for_room(record.size)
         self._check_usable()
-        target = self._placement.target(topic, partition, key, count, usable, size)
-        if stamp is None:
-            stamp = time.time_ns() // 1_000_000
         loop = asyncio.get_running_loop()
-        batch, index, _ = self._accumulator.add(target, loop.time(), size, stamp, key, value, pairs)
+        wall_ms = time.time_ns() // 1_000_000
+        batch, index, _ = self._outbox.add(topic, record, usable, loop.time(), wall_ms)
         delivery: asyncio.Future[Delivered] = loop.create_future()
         batch.callbacks.append((index, partial(settle, delivery)))
         if self._task is None:
@@ -139,24 +136,37 @@ class AsyncProducer:
         return delivery
 
     async def flush(self) -> None:
-        """`await producer.flush()`: send everything now; returns when the fate of every record is known."""
+        """`await producer.flush()`: send everything now; returns when the fate of every record is known.
+
+        Raises why the producer has stopped; the error of a record is that of its delivery.
+        """
+        await self._all_known()
+        if self._outbox.stopped_by is not None:
+            raise self._outbox.stopped_by
+
+    async def _all_known(self) -> None:
         self._flushing += 1
         self._woken.set()
         try:
             async with self._changed:
-                await self._changed.wait_for(lambda: not self._accumulator.records or self._closed)
+                await self._changed.wait_for(
+                    lambda: not self._outbox.accumulator.records or self._outbox.closed
+                )
         finally:
             self._flushing -= 1
-        if self._stopped_by is not None:
-            raise self._stopped_by
 
     async def close(self, *, flush: bool = True) -> None:
         """`await producer.close()`: flush, then close the connections; what was not sent is given up."""
         if forked_since(self._made):
             return  # the records and the connections are the parent's
-        if flush and not self._closed:
-            await self.flush()
-        self._closed = True
+        try:
+            if flush and not self._outbox.closed:
+                await self.flush()
+        finally:
+            await self._end()
+
+    async def _end(self) -> None:
+        self._outbox.closed = True
         tasks = [*self._deliveries, *([self._task] if self._task else [])]
         for task in tasks:
             task.cancel()
@@ -168,30 +178,31 @@ class AsyncProducer:
 
     async def _drop(self, error: BarnabasError) -> None:
         """Give up what has not left, and wait until the fate of what has left is known."""
-        for batch in self._accumulator.give_up(error):
+        for batch in self._outbox.accumulator.give_up(error):
             call_back(batch)
         async with self._changed:
             self._changed.notify_all()  # who waits for room
-        await self.flush()
+        await self._all_known()
 
     def _give_up(self, error: BarnabasError) -> None:
-        for batch in self._accumulator.give_up(error, under_way=True):
+        for batch in self._outbox.accumulator.give_up(error, under_way=True):
             call_back(batch)
 
     def _hear_of_end(self, task: asyncio.Task[None]) -> None:
         """A task that sends has ended: where nobody has closed the producer, all that waits for it hears why."""
-        if self._closed or self._stopped_by is not None:
+        if self._outbox.ended:
             return
         ended = asyncio.CancelledError("its event loop has ended") if task.cancelled() else task.exception()
         if ended is None:
             return
-        self._stopped_by = died("the producer's task", ended)
-        lost = self._accumulator.records
-        self._give_up(self._stopped_by)
+        lost = self._outbox.accumulator.records
+        failure = died("the producer's task", ended)
+        for batch in self._outbox.stop(failure):
+            call_back(batch)
         self._woken.set()
         loop = task.get_loop()
         if lost:
-            message = f"barnabas: {lost} records were not acknowledged: {self._stopped_by}"
+            message = f"barnabas: {lost} records were not acknowledged: {failure}"
             loop.call_exception_handler({"message": message, "task": task})
         if not loop.is_closed():
             self._telling = loop.create_task(self._tell())
@@ -205,35 +216,34 @@ class AsyncProducer:
     async def _partitions_of(self, topic: str, partition: int | None) -> tuple[int, list[int]]:
         """How many partitions the topic has, and which of them have a leader."""
         now = asyncio.get_running_loop().time()
-        known = self._partitions.of(topic, now, partition)
+        known = self._outbox.partitions.of(topic, now, partition)
         if known is not None:
             return known
-        info = await self._cluster.topic(topic, refresh=topic in self._partitions, create=True)
-        return self._partitions.take(info, now)
+        info = await self._cluster.topic(topic, refresh=topic in self._outbox.partitions, create=True)
+        return self._outbox.partitions.take(info, now)
 
     def _check_usable(self) -> None:
         check_process(self._made)
-        if self._stopped_by is not None:
-            raise self._stopped_by
-        if self._transactions is not None:
-            self._transactions.check_open()
-        if self._closed:
-            raise BarnabasError("the producer is closed", next_step="make another Producer")
+        self._outbox.check_usable()
 
     async def _wait_for_room(self, size: int) -> None:
-        accumulator = self._accumulator
-        while accumulator.buffered and accumulator.buffered + size > self._buffer and not self._closed:
-            async with self._changed:
-                await self._changed.wait()
+        outbox = self._outbox
+        if outbox.has_room(size):
+            return
+        try:
+            async with asyncio.timeout(outbox.delivery_timeout), self._changed:
+                await self._changed.wait_for(lambda: outbox.has_room(size) or outbox.ended)
+        except TimeoutError:
+            raise outbox.no_room() from None
 
     # -- sending ---------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         """Look which batches are ready, at news and when one has lingered."""
         loop = asyncio.get_running_loop()
-        while True:
+        while not self._outbox.ended:
             self._woken.clear()
-            ready, look_again = self._accumulator.take_ready(loop.time(), flushing=self._flushing > 0)
+            ready, look_again = self._outbox.accumulator.take_ready(loop.time(), flushing=self._flushing > 0)
             if ready:
                 task = asyncio.create_task(self._deliver(ready))
                 self._deliveries.add(task)
@@ -249,8 +259,7 @@ class AsyncProducer:
     async def _deliver(self, batches: list[Batch]) -> None:
         """Bring these batches to their leaders, and act on what became of them."""
         outcomes = await self._send_to_leaders(batches)
-        now = asyncio.get_running_loop().time()
-        for finished in self._dispatch.settle(outcomes, now, now - self._delivery_timeout):
+        for finished in self._outbox.settle(outcomes, asyncio.get_running_loop().time()):
             call_back(finished)
         self._woken.set()
         async with self._changed:
@@ -291,8 +300,12 @@ class AsyncProducer:
         except BarnabasError as error:
             return [Outcome(batch, error, left=False) for batch in batches]
         request, version = self._dispatch.request(batches, ids, connection.version_of(ProduceRequest))
+        silent = self._dispatch.acks == 0
         try:
-            response = await connection.request(request, version, self._dispatch.request_timeout + 5.0)
+            timeout = self._dispatch.request_timeout + 5.0
+            response = await connection.request(request, version, timeout, silent=silent)
         except BarnabasError as error:
             return [Outcome(batch, error) for batch in batches]
+        if silent:
+            return [Outcome(batch, None) for batch in batches]
         return self._dispatch.outcomes(response, batches, self._cluster.metadata.topic_name)

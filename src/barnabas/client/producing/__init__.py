@@ -1,4 +1,4 @@
 """How records get to their leaders.
 
-Reading order: `partitioner`, `batching`, `placement`, `dispatch`, `sending`, `transactions`.
+Reading order: `partitioner`, `batching`, `placement`, `dispatch`, `outbox`, `sending`, `transactions`.
 """
