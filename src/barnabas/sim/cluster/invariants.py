@@ -338,9 +338,12 @@ def stored(log: Log, start: Offset, end: Offset) -> Iterator[Stored]:
         data = log.read(offset, _READ_SIZE, end).read()
         if not data:
             return
+        begun = offset
         for _, header in batches(data):
             if header.last_offset >= end:
                 return
             if header.last_offset >= start:
                 yield Stored(header.base_offset, header.last_offset + 1, header.leader_epoch, header.crc)
             offset = header.last_offset + 1
+        if offset <= begun:
+            return  # a batch with an offset that is not its own
