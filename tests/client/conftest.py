@@ -37,8 +37,10 @@ class Awaited:
     """A client of asyncio that is called like the other: each call runs the loop until it has returned."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, client: Any) -> None:
-        self._loop = loop
-        self._client = client
+        self.__dict__.update(_loop=loop, _client=client)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._client, name, value)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._client, name)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from typing import Any
 
 import pytest
 from tests.broker.hostile_batches import lying
+from tests.client.conftest import Clients
 from tests.patience import PATIENCE_S
 
 from barnabas import Admin, Consumer, KafkaError, Producer, TopicPartition
@@ -20,7 +22,7 @@ from barnabas.testing import Cluster
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 
-def read(consumer: Consumer, count: int) -> list[Message]:
+def read(consumer: Any, count: int) -> list[Message]:
     """So many records, however long they take, and whatever comes after them."""
     consumer.idle = PATIENCE_S
     found = list(itertools.islice(consumer, count))
@@ -28,23 +30,23 @@ def read(consumer: Consumer, count: int) -> list[Message]:
     return found + list(consumer)
 
 
-def test_what_is_sent_is_read(kafka: Cluster, topic: str) -> None:
+def test_what_is_sent_is_read(clients: Clients, kafka: Cluster, topic: str) -> None:
     with Producer(kafka.bootstrap, compression="lz4") as producer:
         for n in range(1000):
             producer.send(topic, b"%d" % n, key=b"k%d" % (n % 7), headers={"n": b"%d" % n})
-    with Consumer(kafka.bootstrap, topic, start="earliest") as consumer:
+    with clients.consumer(kafka.bootstrap, topic, start="earliest") as consumer:
         messages = read(consumer, 1000)
     assert [m.value for m in messages] == [b"%d" % n for n in range(1000)]
     assert messages[3].headers == (("n", b"3"),)
 
 
-def test_assigned_partitions_positions_and_seeks(kafka: Cluster, topic: str) -> None:
+def test_assigned_partitions_positions_and_seeks(clients: Clients, kafka: Cluster, topic: str) -> None:
     with Admin(kafka.bootstrap) as admin:
         admin.create_topic(topic, partitions=2)
     with Producer(kafka.bootstrap) as producer:
         for n in range(20):
             producer.send(topic, b"%d" % n, partition=n % 2, timestamp=1000 + n)
-    with Consumer(kafka.bootstrap, start="earliest") as consumer:
+    with clients.consumer(kafka.bootstrap, start="earliest") as consumer:
         consumer.assign([(topic, 1)])
         assert [m.value for m in read(consumer, 10)] == [b"%d" % n for n in range(1, 20, 2)]
         assert consumer.position(topic, 1) == 10
@@ -58,13 +60,15 @@ def test_assigned_partitions_positions_and_seeks(kafka: Cluster, topic: str) -> 
             consumer.seek(topic, 0, 1)
 
 
-def test_an_offset_that_is_gone_goes_on_where_start_says(kafka: Cluster, topic: str) -> None:
+def test_an_offset_that_is_gone_goes_on_where_start_says(
+    clients: Clients, kafka: Cluster, topic: str
+) -> None:
     with Producer(kafka.bootstrap) as producer:
         producer.send(topic, b"only")
-    with Consumer(kafka.bootstrap, topic, start="earliest") as consumer:
+    with clients.consumer(kafka.bootstrap, topic, start="earliest") as consumer:
         consumer.seek(topic, 0, 99)
         assert [m.value for m in read(consumer, 1)] == [b"only"]
-    with Consumer(kafka.bootstrap, topic, start="error", idle=PATIENCE_S) as consumer:
+    with clients.consumer(kafka.bootstrap, topic, start="error", idle=PATIENCE_S) as consumer:
         consumer.seek(topic, 0, 99)
         with pytest.raises(KafkaError) as caught:
             list(consumer)
@@ -107,13 +111,15 @@ def test_records_whose_lengths_lie_are_an_error_that_names_them_and_hold_up_nobo
         assert [message.value for message in consumer.poll(PATIENCE_S)] == [b"behind"]
 
 
-def test_a_group_goes_on_where_it_stopped(kafka: Cluster, topic: str) -> None:
+def test_a_group_goes_on_where_it_stopped(clients: Clients, kafka: Cluster, topic: str) -> None:
     with Producer(kafka.bootstrap) as producer:
         for n in range(30):
             producer.send(topic, b"%d" % n)
     found: list[bytes | None] = []
     for _ in range(3):
-        with Consumer(kafka.bootstrap, topic, group=topic, start="earliest", idle=PATIENCE_S) as consumer:
+        with clients.consumer(
+            kafka.bootstrap, topic, group=topic, start="earliest", idle=PATIENCE_S
+        ) as consumer:
             for message in consumer:
                 found.append(message.value)
                 if len(found) % 10 == 0:
@@ -121,16 +127,16 @@ def test_a_group_goes_on_where_it_stopped(kafka: Cluster, topic: str) -> None:
     assert found == [b"%d" % n for n in range(30)]
 
 
-def test_what_failed_midway_is_read_again(kafka: Cluster, topic: str) -> None:
+def test_what_failed_midway_is_read_again(clients: Clients, kafka: Cluster, topic: str) -> None:
     with Producer(kafka.bootstrap) as producer:
         producer.send(topic, b"x")
     with (
         pytest.raises(ZeroDivisionError),
-        Consumer(kafka.bootstrap, topic, group=topic, start="earliest", idle=PATIENCE_S) as consumer,
+        clients.consumer(kafka.bootstrap, topic, group=topic, start="earliest", idle=PATIENCE_S) as consumer,
     ):
         for _ in consumer:
             raise ZeroDivisionError
-    with Consumer(kafka.bootstrap, topic, group=topic, start="earliest", idle=PATIENCE_S) as consumer:
+    with clients.consumer(kafka.bootstrap, topic, group=topic, start="earliest", idle=PATIENCE_S) as consumer:
         assert next(iter(consumer)).value == b"x"
 
 

@@ -9,64 +9,28 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import NamedTuple
-from uuid import uuid4
+from typing import Any
 
 from barnabas.client.cluster import Cluster
-from barnabas.client.consuming.fetched import Fetched
-from barnabas.client.consuming.growth import Growth
-from barnabas.client.group_options import GroupOptions, Listener, make_member
+from barnabas.client.consuming.fetched import FetchLimits
+from barnabas.client.consuming.reading import COMMIT_INTERVAL, ConsumerStatistics, Message, Reading
 from barnabas.client.membership import Membership, Reader
-from barnabas.client.metadata import METADATA_AGE
-from barnabas.client.offsets import (
-    EARLIEST,
-    LATEST,
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    checked_start,
-    isolation_level,
-    list_offsets,
-)
+from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets_at, special_time
 from barnabas.client.prefetch import Prefetcher
-from barnabas.client.producing.transaction_machine import GroupMember
-from barnabas.client.security.options import SecurityOptions
 from barnabas.client.waits.clock import monotonic
-from barnabas.client.waits.forks import check_process, forked_since, forks
-from barnabas.client.waits.poll_interval import MAX_POLL_INTERVAL, PollInterval
-from barnabas.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.model import Offset, TopicPartition, Uuid
+from barnabas.client.waits.forks import forked_since
+from barnabas.client.waits.poll_interval import PollInterval
+from barnabas.errors import BarnabasError
+from barnabas.model import Offset, TopicPartition
 
 __all__ = ["Consumer", "ConsumerStatistics", "Message"]
 
-COMMIT_INTERVAL = 5.0
 _TURN = 0.2  # seconds between looks at the group and the topics while nothing comes
 
 
-class Message(NamedTuple):
-    """One record.  `timestamp` in ms since 1970; `headers` are (name, value) pairs."""
-
-    topic: str
-    partition: int
-    offset: Offset
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-
-
-class ConsumerStatistics(NamedTuple):
-    """Partitions assigned, records handed out, and records fetched but not yet handed out."""
-
-    partitions: int
-    messages: int
-    buffered: int
-
-
-class Consumer:
+class Consumer(Reading):
     """`for message in Consumer("127.0.0.1:9092", "topic", start="earliest"): print(message.value)`.
 
     start: "latest" or "earliest": where to begin without a committed offset, and where to go on when the
@@ -83,79 +47,27 @@ class Consumer:
     max_poll_interval: seconds for which a member may work between two polls; after them it leaves its group, and
     joins again with the next poll.  rebalance_timeout: seconds for which a rebalance waits for it (None: as long).
     metadata_max_age: seconds after which new partitions of its topics are seen at the latest.
+
+    fetch_wait: seconds (at most half of `timeout`) for which a broker waits for fetch_min_bytes.  fetch_max_bytes,
+    partition_max_bytes: what it sends at most, in all and of one partition.  rack: where this consumer runs; a
+    replica there is read, where the brokers name one (KIP-392).
     """
 
-    def __init__(
+    def _connect(
         self,
         bootstrap: str | Iterable[str],
-        *topics: str,
-        group: str | None = None,
-        start: str = "latest",
-        isolation: str = READ_UNCOMMITTED,
-        auto_commit: bool = True,
-        idle: float | None = None,
-        client_id: str = "barnabas-consumer",
-        timeout: float = 30.0,
-        session_timeout: float = 45.0,
-        rebalance_timeout: float | None = None,
-        security: SecurityOptions = None,
-        group_protocol: str = "classic",
-        pattern: str | None = None,
-        assignor: str | None = None,
-        instance_id: str | None = None,
-        on_assigned: Callable[[list[TopicPartition]], object] | None = None,
-        on_revoked: Callable[[list[TopicPartition]], object] | None = None,
-        on_lost: Callable[[list[TopicPartition]], object] | None = None,
-        max_poll_interval: float = MAX_POLL_INTERVAL,
-        metadata_max_age: float = METADATA_AGE,
+        view: Mapping[str, Any],
+        limits: FetchLimits,
+        interval: PollInterval,
     ) -> None:
-        self.start = checked_start(start)
-        self.topics = topics
-        self.isolation = isolation
-        self.idle = idle
-        view = partial(
-            Cluster, bootstrap, client_id=client_id, timeout=timeout, metadata_max_age=metadata_max_age
-        )
-        self._cluster = view(security=security)
-        self._prefetcher = Prefetcher(self._cluster, isolation=isolation_level(isolation))
+        self._cluster = Cluster(bootstrap, **view)
+        self._prefetcher = Prefetcher(self._cluster, isolation=self._level, limits=limits)
         self._member: Membership | None = None
-        self._auto_commit = auto_commit and group is not None
-        options = GroupOptions(
-            group_protocol,
-            pattern,
-            assignor,
-            instance_id,
-            session_timeout,
-            rebalance_timeout,
-            max_poll_interval,
-        )
-        member = make_member(group, topics, options, Uuid(uuid4().bytes))
-        if member is not None:
-            self._member = Membership(
-                view(security=self._cluster.security),
-                member,
-                stable=isolation == READ_COMMITTED,
-                interval=PollInterval(max_poll_interval),
-            )
-        self._listener = Listener(on_assigned, on_revoked, on_lost)
-        self._rebalancing = False
-        self._positions: dict[TopicPartition, Offset] = {}  # the next offset to hand out
-        self._fetched_to: dict[TopicPartition, Offset] = {}  # the next offset to fetch
-        self._committed: dict[TopicPartition, Offset] = {}
-        self._passed: dict[TopicPartition, tuple[Offset, Offset]] = {}
-        """The last record fetched, and the offset after the markers and aborted batches behind it."""
-        self._ready: deque[Message] = deque()
-        self._ends: dict[TopicPartition, Offset] = {}
-        self._growth = Growth(topics, metadata_max_age) if group is None else None
-        """The partitions of its topics, where it reads all of them."""
-        self._made = forks()
+        if self._machine is not None:
+            stable = self.isolation == READ_COMMITTED
+            own = Cluster(bootstrap, **view)
+            self._member = Membership(own, self._machine, stable=stable, interval=interval)
         self._commit_due = monotonic() + COMMIT_INTERVAL
-        self._messages = 0
-        self._closed = False
-
-    def __repr__(self) -> str:
-        who = f" {self._member!r}" if self._member else ""
-        return f"<Consumer partitions={len(self._fetched_to)} buffered={len(self._ready)}{who}>"
 
     def __enter__(self) -> Consumer:
         return self
@@ -165,19 +77,15 @@ class Consumer:
     ) -> None:
         self.close(commit=kind is None)
 
-    def statistics(self) -> ConsumerStatistics:
-        """`consumer.statistics().messages`: records handed out so far."""
-        return ConsumerStatistics(len(self._fetched_to), self._messages, len(self._ready))
-
     # -- what to read ----------------------------------------------------------------------------
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """`consumer.assign([("topic", 0)])`: read exactly these partitions, without a group."""
-        if self._member is not None:
-            raise BarnabasError(
-                "a member of a group cannot choose its partitions", next_step="leave `group` out"
-            )
-        self._take(TopicPartition(*p) for p in partitions)
+        self._check_alone("cannot choose its partitions")
+        self._forget(list(self._positions))
+        self._prefetcher.forget()
+        self._ends, self._growth = {}, None
+        self._read([TopicPartition(*p) for p in partitions])
 
     def assignment(self) -> list[TopicPartition]:
         """`consumer.assignment()` -> the partitions read now."""
@@ -187,17 +95,8 @@ class Consumer:
         """`consumer.seek("topic", 0, 42)`: go on from there; also "earliest" or "latest"."""
         self._look(topic)
         target = TopicPartition(topic, partition)
-        if target not in self._fetched_to:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{target} is not assigned to this consumer"
-            )
-        if isinstance(offset, str):
-            offset = list_offsets(self._cluster, topic, offset, [partition], isolation=self.isolation)[
-                partition
-            ].offset
-        self._ready = deque(m for m in self._ready if (m.topic, m.partition) != target)
-        self._positions[target] = self._fetched_to[target] = offset
-        self._passed.pop(target, None)
+        self._check_assigned(target)
+        self._go_to(target, self._offsets_at([target], offset)[target] if isinstance(offset, str) else offset)
 
     def offsets_at(self, when: int | str) -> dict[TopicPartition, Offset]:
         """`consumer.offsets_at("latest")` -> the offset in each assigned partition.
@@ -205,14 +104,9 @@ class Consumer:
         `when` is "earliest", "latest" or a time in ms since 1970; a time after the last record is the end.
         """
         self._look(*self.topics)
-        found: dict[TopicPartition, Offset] = {}
-        for topic in {t.topic for t in self._fetched_to}:
-            mine = [t.partition for t in self._fetched_to if t.topic == topic]
-            at = list_offsets(self._cluster, topic, when, mine, isolation=self.isolation)
-            if late := [p for p in mine if at[p].offset < 0]:
-                at |= list_offsets(self._cluster, topic, "latest", late, isolation=self.isolation)
-            found.update({TopicPartition(topic, p): at[p].offset for p in mine})
-        return found
+        found = self._offsets_at(list(self._fetched_to), when)
+        late = [target for target, offset in found.items() if offset < 0]
+        return found | self._offsets_at(late, LATEST)
 
     def seek_to_time(self, timestamp: int) -> None:
         """`consumer.seek_to_time(1700000000000)`: to the first records not older (ms since 1970)."""
@@ -224,21 +118,9 @@ class Consumer:
 
         Iteration ends once every partition that is read has reached its end.  Not for members of a group.
         """
-        if self._member is not None:
-            raise BarnabasError("a member of a group reads without an end", next_step="leave `group` out")
+        self._check_alone("reads without an end")
         self._look(*self.topics)
-        self._ends = dict(ends)
-        self._ready = deque(m for m in self._ready if m.offset < self._end_of(m.topic, m.partition))
-        self._leave_finished()
-
-    def _end_of(self, topic: str, partition: int) -> float:
-        return self._ends.get(TopicPartition(topic, partition), float("inf"))
-
-    def _leave_finished(self) -> None:
-        """Fetch no more of the partitions whose end is reached."""
-        for target, end in self._ends.items():
-            if self._fetched_to.get(target, -1) >= end:
-                del self._fetched_to[target]
+        self._end_at(ends)
 
     def position(self, topic: str, partition: int) -> Offset:
         """`consumer.position("topic", 0)` -> the offset of the next record handed out."""
@@ -257,19 +139,19 @@ class Consumer:
                 return []
             self._fill(min(left, _TURN))
             self._look()
-        count = min(max_messages, len(self._ready))
-        return [self._hand_out() for _ in range(count)]
+        return [self._hand_out() for _ in range(min(max_messages, len(self._ready)))]
 
     def __iter__(self) -> Iterator[Message]:
         """All records from here on; ends only when `idle` or `stop_at` says so."""
-        last = monotonic()
+        self._look()
+        last = monotonic()  # (joining a group, or asking where to begin, is not idle)
         while True:
             self._look()
             if not self._ready:
-                if self._ends and not self._fetched_to:
+                if self._finished:
                     return
                 self._fill(_TURN if self.idle is None else min(_TURN, self.idle))
-                if self._prefetcher.outdated(self._fetched_to):
+                if self._prefetcher.outdated(self._to_fetch()):
                     last = monotonic()
                 if not self._ready and self.idle is not None and monotonic() - last >= self.idle:
                     return
@@ -282,51 +164,14 @@ class Consumer:
                         break
             last = monotonic()
 
-    def _hand_out(self) -> Message:
-        message = self._ready.popleft()
-        target = TopicPartition(message.topic, message.partition)
-        self._positions[target] = message.offset + 1
-        if self._passed and (passed := self._passed.get(target)) is not None and passed[0] == message.offset:
-            self._positions[target] = self._passed.pop(target)[1]
-        self._messages += 1
-        return message
-
     def _fill(self, timeout: float) -> None:
-        if not self._fetched_to:
+        wanted = self._to_fetch()
+        if not wanted:
             time.sleep(timeout)
             return
-        trouble: list[tuple[Fetched, BarnabasError]] = []
-        for fetched in self._prefetcher.poll(self._fetched_to, timeout):
-            if fetched.error is not None:
-                trouble.append((fetched, fetched.error))
-                continue
-            topic, partition = fetched.target
-            end = self._end_of(topic, partition)
-            self._fetched_to[fetched.target] = fetched.next_offset
-            self._ready.extend(
-                Message(topic, partition, offset, timestamp, key, value, tuple(headers))
-                for offset, timestamp, key, value, headers in fetched.records
-                if offset < end
-            )
-            self._pass(fetched.target, int(min(fetched.next_offset, end)))
-        self._leave_finished()
-        for failed, error in trouble:  # once all others got what came for them
-            self._recover(failed, error)
-
-    def _pass(self, target: TopicPartition, reached: Offset) -> None:
-        """Markers and aborted batches are passed with the record before them, or at once where none waits."""
-        last = next((m.offset for m in reversed(self._ready) if m[:2] == target), None)
-        if last is None:
-            self._positions[target] = reached
-        elif reached > last + 1:
-            self._passed[target] = last, reached
-
-    def _recover(self, fetched: Fetched, error: BarnabasError) -> None:
-        """The offset is gone (or not there yet): go on where `start` says."""
-        gone = isinstance(error, KafkaError) and error.code == ErrorCode.OFFSET_OUT_OF_RANGE
-        if not gone or self.start == "error":
-            raise error
-        self.seek(*fetched.target, self.start)
+        for target, error in self._took(self._prefetcher.poll(wanted, timeout)):
+            self._check_gone(error)
+            self.seek(*target, self.start)
 
     # -- the assignment --------------------------------------------------------------------------
 
@@ -335,10 +180,8 @@ class Consumer:
 
         Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION if one of the topics `asked` about is not there.
         """
-        check_process(self._made)
+        self._check_open()
         member = self._member
-        if self._closed:
-            raise BarnabasError("the consumer is closed", next_step="make another Consumer")
         if self._rebalancing:  # a listener asks
             return
         if member is None:
@@ -370,13 +213,6 @@ class Consumer:
                     raise
         growth.check(asked)
 
-    def _take(self, partitions: Iterable[TopicPartition]) -> None:
-        self._forget(None)
-        self._prefetcher.forget()
-        self._ends = {}
-        self._growth = None
-        self._read(list(partitions))
-
     def _release(self, partitions: Collection[TopicPartition] | None, *, lost: bool) -> None:
         """These partitions (None: all) are another member's from now on, or already."""
         mine = sorted(self._positions if partitions is None else partitions)
@@ -395,44 +231,19 @@ class Consumer:
         if self._listener.on_assigned is not None:
             self._listener.on_assigned(sorted(partitions))
 
-    def _forget(self, partitions: Collection[TopicPartition] | None) -> None:
-        gone = set(self._positions if partitions is None else partitions)
-        for target in gone:
-            for known in (self._positions, self._fetched_to, self._committed):
-                known.pop(target, None)
-            self._passed.pop(target, None)
-        self._ready = deque(m for m in self._ready if TopicPartition(m.topic, m.partition) not in gone)
-
-    def _read(self, partitions: list[TopicPartition], where: str = "") -> None:
-        points = self._starting_points(partitions, where or self.start)
-        self._positions.update(points)
-        self._fetched_to.update(points)
-        if self._member is not None:
-            self._committed.update(points)
-
-    def _starting_points(self, targets: list[TopicPartition], start: str) -> dict[TopicPartition, Offset]:
+    def _read(self, targets: list[TopicPartition], start: str = "") -> None:
         points = self._member.committed(targets) if self._member is not None and targets else {}
-        for topic in {t.topic for t in targets}:
-            missing = [t.partition for t in targets if t.topic == topic and t not in points]
-            if missing:
-                where = EARLIEST if start == EARLIEST else LATEST
-                found = list_offsets(self._cluster, topic, where, missing, isolation=self.isolation)
-                points.update({TopicPartition(topic, p): found[p].offset for p in missing})
-        return points
+        missing = [target for target in targets if target not in points]
+        where = EARLIEST if (start or self.start) == EARLIEST else LATEST
+        self._begin(points | self._offsets_at(missing, where))
 
-    def positions(self) -> dict[TopicPartition, Offset]:
-        """`consumer.positions()` -> the next offset to hand out of each assigned partition."""
-        return dict(self._positions)
-
-    def member(self) -> GroupMember:
-        """`consumer.member()` -> its group and who it is there, for `TransactionalProducer.send_offsets`.
-
-        Raises BarnabasError for a consumer without a group.
-        """
-        if self._member is None:
-            raise BarnabasError("this consumer has no group", next_step="make it with group=...")
-        member = self._member.member
-        return GroupMember(member.group, member.member_id, member.generation)
+    def _offsets_at(self, targets: list[TopicPartition], when: int | str) -> dict[TopicPartition, Offset]:
+        """The offset of each partition at a time, asked of the leaders; -1 where no record is that young."""
+        if not targets:
+            return {}
+        question = dict.fromkeys(targets, special_time(when))
+        [found] = list_offsets_at(self._cluster, [question], isolation=self.isolation)
+        return {target: found[target].offset for target in targets}
 
     # -- committing ------------------------------------------------------------------------------
 
@@ -445,10 +256,9 @@ class Consumer:
             raise BarnabasError(
                 "only a member of a group can commit", next_step="give the consumer a `group`"
             )
-        chosen = dict(self._positions if offsets is None else offsets)
-        changed = {t: o for t, o in chosen.items() if self._committed.get(t) != o or offsets is not None}
-        self._member.commit(changed)
-        self._committed.update(changed)
+        chosen = self._to_commit(offsets)
+        self._member.commit(chosen)
+        self._committed.update(chosen)
         self._commit_due = monotonic() + COMMIT_INTERVAL
 
     def committed(self) -> dict[TopicPartition, Offset]:

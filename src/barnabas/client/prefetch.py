@@ -14,18 +14,16 @@ from typing import NamedTuple
 
 from barnabas.client.blocking import BlockingConnection, ConnectionFailed
 from barnabas.client.cluster import Cluster
-from barnabas.client.consuming.fetched import Fetched, FetchErrors, FetchLimits, fetch_request, read_answer
+from barnabas.client.consuming.fetched import PAUSE, Fetched, Fetches, FetchLimits, outdated
 from barnabas.client.waits.clock import monotonic
-from barnabas.client.waits.silence import Resting, patience
-from barnabas.errors import BarnabasError, KafkaError
+from barnabas.client.waits.silence import patience
+from barnabas.errors import KafkaError
 from barnabas.model import NodeId, Offset, TopicPartition
 from barnabas.wire.schemas.fetch import FetchRequest
 
 __all__ = ["Prefetcher", "PrefetcherStatistics"]
 
 _LIMITS = FetchLimits()
-PAUSE = 0.1
-"""Seconds to wait before asking again after an error."""
 
 
 class PrefetcherStatistics(NamedTuple):
@@ -61,20 +59,16 @@ class Prefetcher:
         limits: FetchLimits = _LIMITS,
     ) -> None:
         self.cluster = cluster
-        self.isolation = isolation
-        self.limits = limits
+        self._fetches = Fetches(cluster.metadata, cluster.timeout, isolation=isolation, limits=limits)
         self._under_way: dict[NodeId, _UnderWay] = {}
-        self._fetches = 0
-        self._paused_until = 0.0
-        self._errors = FetchErrors(cluster.timeout)
-        self._resting = Resting(cluster.metadata.max_age)
+        self._sent = 0
 
     def __repr__(self) -> str:
-        return f"<Prefetcher under way={sorted(self._under_way)} fetches={self._fetches}>"
+        return f"<Prefetcher under way={sorted(self._under_way)} fetches={self._sent}>"
 
     def statistics(self) -> PrefetcherStatistics:
         """`prefetcher.statistics().fetches`: totals."""
-        return PrefetcherStatistics(self._fetches)
+        return PrefetcherStatistics(self._sent)
 
     def poll(self, positions: dict[TopicPartition, Offset], timeout: float) -> list[Fetched]:
         """Records from these positions on, from whichever broker answers first; [] after `timeout` seconds.
@@ -91,7 +85,7 @@ class Prefetcher:
                 time.sleep(min(left, PAUSE))
                 continue
             fetched = [f for f in self._receive(max(left, 0.0)) if positions.get(f.target) == f.asked]
-            if resting := self._resting.due(positions, monotonic()):
+            if resting := self._fetches.resting(positions, monotonic()):
                 self.cluster.look_past(resting)
             if fetched:
                 onward = {f.target: f.next_offset for f in fetched if f.error is None}
@@ -103,11 +97,7 @@ class Prefetcher:
 
     def outdated(self, positions: dict[TopicPartition, Offset]) -> bool:
         """Whether a fetch under way was sent before a seek: nothing is known of these positions yet."""
-        return any(
-            positions.get(target, offset) != offset
-            for under_way in self._under_way.values()
-            for target, offset in under_way.asked.items()
-        )
+        return outdated((under_way.asked for under_way in self._under_way.values()), positions)
 
     def forget(self) -> None:
         """Drop what is under way (the assignment has changed)."""
@@ -118,30 +108,27 @@ class Prefetcher:
     # -- asking ----------------------------------------------------------------------------------
 
     def _send(self, positions: dict[TopicPartition, Offset]) -> None:
-        if monotonic() < self._paused_until:
+        now = monotonic()
+        if not self._fetches.is_time(now):
             return
-        by_leader: dict[NodeId, dict[TopicPartition, Offset]] = {}
+        by_broker: dict[NodeId, dict[TopicPartition, Offset]] = {}
         try:
             for target, offset in positions.items():
-                leader = self.cluster.leader(*target).id
-                if leader not in self._under_way:
-                    by_leader.setdefault(leader, {})[target] = offset
-            for leader, asked in by_leader.items():
-                connection = self.cluster.connection(leader, leads=True)
+                node = self._fetches.broker_of(target, self.cluster.leader(*target).id, now)
+                if node not in self._under_way:
+                    by_broker.setdefault(node, {})[target] = offset
+            for node, asked in by_broker.items():
+                connection = self.cluster.connection(node, leads=True)
                 ticket = self._post(connection, asked)
-                self._under_way[leader] = _UnderWay(connection, ticket, asked, monotonic())
-                self._fetches += 1
+                self._under_way[node] = _UnderWay(connection, ticket, asked, monotonic())
+                self._sent += 1
         except (ConnectionFailed, KafkaError) as error:
-            self._trouble(error, {target.topic for target in positions})
-        else:
-            if by_leader:
-                self._errors.over()
+            self._fetches.trouble(error, positions, monotonic())
 
     def _post(self, connection: BlockingConnection, asked: dict[TopicPartition, Offset]) -> int:
         ids = {topic: self.cluster.topic(topic).id for topic in {target.topic for target in asked}}
         served = connection.version_of(FetchRequest)
-        request, version = fetch_request(asked, ids, served, isolation=self.isolation, limits=self.limits)
-        return connection.post(request, version)
+        return connection.post(*self._fetches.request(asked, ids, served))
 
     # -- hearing ---------------------------------------------------------------------------------
 
@@ -155,16 +142,14 @@ class Prefetcher:
             self._look_into_silence()
         answered: list[Fetched] = []
         for connection in readable:
-            under_way = self._under_way.pop(connections[connection])
+            node = connections[connection]
+            under_way = self._under_way.pop(node)
             try:
                 response = connection.collect(under_way.ticket)
-                for fetched in read_answer(response, under_way.asked, self.cluster.topic_name):
-                    if self._errors.for_the_reader(fetched, monotonic()):
-                        answered.append(fetched)
-                    elif fetched.error is not None:
-                        self._trouble(fetched.error, {fetched.target.topic})
-            except (ConnectionFailed, KafkaError) as error:
-                self._trouble(error, {target.topic for target in under_way.asked})
+            except ConnectionFailed as error:
+                self._fetches.trouble(error, under_way.asked, monotonic())
+            else:
+                answered += self._fetches.heard(node, response, under_way.asked, monotonic())
         return answered
 
     def _look_into_silence(self) -> None:
@@ -178,14 +163,6 @@ class Prefetcher:
             line = under_way.connection
             if now - under_way.since >= self.cluster.timeout or self.cluster.is_out(line.host, line.port):
                 line.close()
-
-    def _trouble(self, error: BarnabasError, topics: Iterable[str]) -> None:
-        """Ask for metadata anew and pause; raise an error that no retry mends, or that has lasted too long."""
-        now = monotonic()
-        self._errors.seen(error, now)
-        self._paused_until = now + PAUSE
-        for topic in topics:
-            self.cluster.forget(topic)
 
 
 def _readable(connections: Iterable[BlockingConnection], timeout: float) -> list[BlockingConnection]:

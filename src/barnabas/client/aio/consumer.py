@@ -9,126 +9,55 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from types import TracebackType
 from typing import Any
-from uuid import uuid4
 
 from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.aio.fetcher import AsyncFetcher
 from barnabas.client.aio.membership import AsyncMembership, AsyncReader
-from barnabas.client.consumer import COMMIT_INTERVAL, Message
-from barnabas.client.consuming.fetched import Fetched
-from barnabas.client.consuming.growth import Growth
-from barnabas.client.group_options import GroupOptions, Listener, make_member
-from barnabas.client.metadata import METADATA_AGE
+from barnabas.client.consuming.fetched import FetchLimits
+from barnabas.client.consuming.reading import COMMIT_INTERVAL, Message, Reading
 from barnabas.client.offsets import (
     EARLIEST,
     LATEST,
     READ_COMMITTED,
-    READ_UNCOMMITTED,
     OffsetAt,
-    checked_start,
-    isolation_level,
     offsets_request,
     read_offsets,
     special_time,
 )
-from barnabas.client.producing.transaction_machine import GroupMember
-from barnabas.client.security.options import SecurityOptions
-from barnabas.client.waits.forks import check_process, forked_since, forks
-from barnabas.client.waits.poll_interval import MAX_POLL_INTERVAL, PollInterval
-from barnabas.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.model import NodeId, Offset, TopicPartition, Uuid
+from barnabas.client.waits.forks import forked_since
+from barnabas.client.waits.poll_interval import PollInterval
+from barnabas.errors import BarnabasError
+from barnabas.model import NodeId, Offset, TopicPartition
 
 __all__ = ["AsyncConsumer"]
 
 _LOOK = 0.2  # seconds between looks at the group and the topics while nothing comes
 
 
-class AsyncConsumer:
+class AsyncConsumer(Reading):
     """`async with Consumer("127.0.0.1:9092", "topic", group="g") as c: async for message in c: ...`.
 
-    start: "latest" or "earliest": where to begin without a committed offset, and where to go on when the offset is
-    gone ("error": raise OFFSET_OUT_OF_RANGE instead).  group: share the topics with others.  isolation:
-    "read_committed" hides open and aborted transactions.  auto_commit: with a group, commit by itself.  idle:
-    iteration ends after so many seconds without a record (None: never).  One task at a time.
-
-    group_protocol, pattern, assignor, instance_id, max_poll_interval, rebalance_timeout, metadata_max_age,
-    on_assigned, on_revoked, on_lost: as with `barnabas.Consumer`; the last three may be coroutine functions.
+    Options and methods are those of `barnabas.Consumer`; on_assigned, on_revoked and on_lost may be coroutine
+    functions.  One task at a time.
     """
 
-    def __init__(
+    def _connect(
         self,
         bootstrap: str | Iterable[str],
-        *topics: str,
-        group: str | None = None,
-        auto_commit: bool = True,
-        session_timeout: float = 45.0,
-        rebalance_timeout: float | None = None,
-        security: SecurityOptions = None,
-        start: str = "latest",
-        isolation: str = READ_UNCOMMITTED,
-        idle: float | None = None,
-        client_id: str = "barnabas-consumer",
-        timeout: float = 30.0,
-        group_protocol: str = "classic",
-        pattern: str | None = None,
-        assignor: str | None = None,
-        instance_id: str | None = None,
-        on_assigned: Callable[[list[TopicPartition]], Awaitable[None] | None] | None = None,
-        on_revoked: Callable[[list[TopicPartition]], Awaitable[None] | None] | None = None,
-        on_lost: Callable[[list[TopicPartition]], Awaitable[None] | None] | None = None,
-        max_poll_interval: float = MAX_POLL_INTERVAL,
-        metadata_max_age: float = METADATA_AGE,
+        view: Mapping[str, Any],
+        limits: FetchLimits,
+        interval: PollInterval,
     ) -> None:
-        self.start = checked_start(start)
-        self.topics = topics
-        self.idle = idle
-        self._level = isolation_level(isolation)
-        view = partial(
-            AsyncCluster, bootstrap, client_id=client_id, timeout=timeout, metadata_max_age=metadata_max_age
-        )
-        self._cluster = view(security=security)
-        self._fetcher = AsyncFetcher(self._cluster, isolation=self._level)
+        self._cluster = AsyncCluster(bootstrap, **view)
+        self._fetcher = AsyncFetcher(self._cluster, isolation=self._level, limits=limits)
         self._member: AsyncMembership | None = None
-        options = GroupOptions(
-            group_protocol,
-            pattern,
-            assignor,
-            instance_id,
-            session_timeout,
-            rebalance_timeout,
-            max_poll_interval,
-        )
-        member = make_member(group, topics, options, Uuid(uuid4().bytes))
-        if member is not None:
-            self._member = AsyncMembership(
-                view(security=self._cluster.security),
-                member,
-                stable=isolation == READ_COMMITTED,
-                interval=PollInterval(max_poll_interval),
-            )
-        self._listener = Listener(on_assigned, on_revoked, on_lost)
-        self._rebalancing = False
-        self._auto_commit = auto_commit and group is not None
-        self._positions: dict[TopicPartition, Offset] = {}  # the next offset to hand out
-        self._fetched_to: dict[TopicPartition, Offset] = {}  # the next offset to fetch
-        self._committed: dict[TopicPartition, Offset] = {}
-        self._passed: dict[TopicPartition, tuple[Offset, Offset]] = {}
-        """The last record fetched, and the offset after the markers and aborted batches behind it."""
-        self._ready: deque[Message] = deque()
-        self._growth = Growth(topics, metadata_max_age) if group is None else None
-        """The partitions of its topics, where it reads all of them."""
-        self._made = forks()
-        self._commit_due = 0.0
-        self._closed = False
-
-    def __repr__(self) -> str:
-        who = f" {self._member!r}" if self._member else ""
-        return f"<AsyncConsumer partitions={len(self._fetched_to)} buffered={len(self._ready)}{who}>"
+        if self._machine is not None:
+            stable = self.isolation == READ_COMMITTED
+            own = AsyncCluster(bootstrap, **view)
+            self._member = AsyncMembership(own, self._machine, stable=stable, interval=interval)
 
     async def __aenter__(self) -> AsyncConsumer:
         return self
@@ -142,11 +71,11 @@ class AsyncConsumer:
 
     async def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """`await consumer.assign([("topic", 0)])`: read exactly these partitions, without a group."""
-        if self._member is not None:
-            raise BarnabasError(
-                "a member of a group cannot choose its partitions", next_step="leave `group` out"
-            )
-        await self._take(TopicPartition(*p) for p in partitions)
+        self._check_alone("cannot choose its partitions")
+        await self._fetcher.close()
+        self._forget(list(self._positions))
+        self._ends, self._growth = {}, None
+        await self._read([TopicPartition(*p) for p in partitions])
 
     async def assignment(self) -> list[TopicPartition]:
         """`await consumer.assignment()` -> the partitions read now; a member joins its group first."""
@@ -157,15 +86,34 @@ class AsyncConsumer:
         """`await consumer.seek("topic", 0, 42)`: go on from there; also "earliest" or "latest"."""
         await self._look(topic)
         target = TopicPartition(topic, partition)
-        if target not in self._fetched_to:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{target} is not assigned to this consumer"
-            )
+        self._check_assigned(target)
         if isinstance(offset, str):
-            offset = (await self._offsets_at([target], offset))[target].offset
-        self._ready = deque(m for m in self._ready if (m.topic, m.partition) != target)
-        self._positions[target] = self._fetched_to[target] = offset
-        self._passed.pop(target, None)
+            offset = (await self._offsets_at([target], offset))[target]
+        self._go_to(target, offset)
+
+    async def offsets_at(self, when: int | str) -> dict[TopicPartition, Offset]:
+        """`await consumer.offsets_at("latest")` -> the offset in each assigned partition.
+
+        `when` is "earliest", "latest" or a time in ms since 1970; a time after the last record is the end.
+        """
+        await self._look(*self.topics)
+        found = await self._offsets_at(list(self._fetched_to), when)
+        late = [target for target, offset in found.items() if offset < 0]
+        return found | await self._offsets_at(late, LATEST)
+
+    async def seek_to_time(self, timestamp: int) -> None:
+        """`await consumer.seek_to_time(1700000000000)`: to the first records not older (ms since 1970)."""
+        for target, offset in (await self.offsets_at(timestamp)).items():
+            await self.seek(*target, offset)
+
+    async def stop_at(self, ends: Mapping[TopicPartition, Offset]) -> None:
+        """`await consumer.stop_at({TopicPartition("t", 0): 42})`: read these up to before the offset.
+
+        Iteration ends once every partition that is read has reached its end.  Not for members of a group.
+        """
+        self._check_alone("reads without an end")
+        await self._look(*self.topics)
+        self._end_at(ends)
 
     async def position(self, topic: str, partition: int) -> Offset:
         """`await consumer.position("topic", 0)` -> the offset of the next record handed out."""
@@ -188,61 +136,37 @@ class AsyncConsumer:
         return [self._hand_out() for _ in range(min(max_messages, len(self._ready)))]
 
     async def __aiter__(self) -> AsyncIterator[Message]:
-        """All records from here on; ends only when `idle` says so."""
+        """All records from here on; ends only when `idle` or `stop_at` says so."""
         loop = asyncio.get_running_loop()
-        last = loop.time()
+        await self._look()
+        last = loop.time()  # (joining a group, or asking where to begin, is not idle)
         while True:
             await self._look()
+            if not self._ready:
+                if self._finished:
+                    return
+                await self._fill(_LOOK if self.idle is None else min(_LOOK, self.idle))
+                if self._fetcher.outdated(self._to_fetch()):
+                    last = loop.time()
+                if not self._ready and self.idle is not None and loop.time() - last >= self.idle:
+                    return
+                continue
             while self._ready:
                 yield self._hand_out()
-                last = loop.time()
                 if self._member is not None:
                     self._member.polled()
                     if self._member.must_join:
                         break
-            if self.idle is not None and loop.time() - last >= self.idle:
-                return
-            if not self._ready:
-                await self._fill(_LOOK if self.idle is None else min(_LOOK, self.idle))
-
-    def _hand_out(self) -> Message:
-        message = self._ready.popleft()
-        target = TopicPartition(message.topic, message.partition)
-        self._positions[target] = message.offset + 1
-        if self._passed and (passed := self._passed.get(target)) is not None and passed[0] == message.offset:
-            self._positions[target] = self._passed.pop(target)[1]
-        return message
+            last = loop.time()
 
     async def _fill(self, timeout: float) -> None:  # noqa: ASYNC109  returns after it
-        if not self._fetched_to:
+        wanted = dict(self._to_fetch())
+        if not wanted:
             await asyncio.sleep(timeout)
             return
-        for fetched in await self._fetcher.poll(dict(self._fetched_to), timeout):
-            if fetched.error is not None:
-                await self._recover(fetched, fetched.error)
-                continue
-            topic, partition = fetched.target
-            self._fetched_to[fetched.target] = fetched.next_offset
-            self._ready.extend(
-                Message(topic, partition, offset, timestamp, key, value, tuple(headers))
-                for offset, timestamp, key, value, headers in fetched.records
-            )
-            self._pass(fetched.target, fetched.next_offset)
-
-    def _pass(self, target: TopicPartition, reached: Offset) -> None:
-        """Markers and aborted batches are passed with the record before them, or at once where none waits."""
-        last = next((m.offset for m in reversed(self._ready) if m[:2] == target), None)
-        if last is None:
-            self._positions[target] = reached
-        elif reached > last + 1:
-            self._passed[target] = last, reached
-
-    async def _recover(self, fetched: Fetched, error: BarnabasError) -> None:
-        """The offset is gone (or not there yet): go on where `start` says."""
-        gone = isinstance(error, KafkaError) and error.code == ErrorCode.OFFSET_OUT_OF_RANGE
-        if not gone or self.start == "error":
-            raise error
-        await self.seek(*fetched.target, self.start)
+        for target, error in self._took(await self._fetcher.poll(wanted, timeout)):
+            self._check_gone(error)
+            await self.seek(*target, self.start)
 
     # -- the assignment --------------------------------------------------------------------------
 
@@ -251,10 +175,8 @@ class AsyncConsumer:
 
         Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION if one of the topics `asked` about is not there.
         """
-        check_process(self._made)
+        self._check_open()
         member = self._member
-        if self._closed:
-            raise BarnabasError("the consumer is closed", next_step="make another Consumer")
         if self._rebalancing:  # a listener asks
             return
         if member is None:
@@ -287,12 +209,6 @@ class AsyncConsumer:
                     raise
         growth.check(asked)
 
-    async def _take(self, partitions: Iterable[TopicPartition]) -> None:
-        await self._fetcher.close()
-        self._growth = None
-        self._forget(list(self._positions))
-        await self._read(list(partitions))
-
     async def _release(self, partitions: Collection[TopicPartition] | None, *, lost: bool) -> None:
         """These partitions (None: all) are another member's from now on, or already."""
         mine = sorted(self._positions if partitions is None else partitions)
@@ -308,27 +224,17 @@ class AsyncConsumer:
         await self._read(list(partitions))
         await _told(self._listener.on_assigned, sorted(partitions))
 
-    def _forget(self, gone: Collection[TopicPartition]) -> None:
-        for target in gone:
-            for known in (self._positions, self._fetched_to, self._committed):
-                known.pop(target, None)
-            self._passed.pop(target, None)
-        self._ready = deque(m for m in self._ready if TopicPartition(m.topic, m.partition) not in gone)
-
     async def _read(self, targets: list[TopicPartition], start: str = "") -> None:
         points = await self._member.committed(targets) if self._member is not None and targets else {}
-        if missing := [target for target in targets if target not in points]:
-            where = EARLIEST if (start or self.start) == EARLIEST else LATEST
-            found = await self._offsets_at(missing, where)
-            points |= {target: found[target].offset for target in missing}
-        self._positions.update(points)
-        self._fetched_to.update(points)
-        if self._member is not None:
-            self._committed.update(points)
+        missing = [target for target in targets if target not in points]
+        where = EARLIEST if (start or self.start) == EARLIEST else LATEST
+        self._begin(points | await self._offsets_at(missing, where))
         self._commit_due = asyncio.get_running_loop().time() + COMMIT_INTERVAL
 
-    async def _offsets_at(self, targets: list[TopicPartition], when: str) -> dict[TopicPartition, OffsetAt]:
-        """The offset of each partition at a time, asked of the leaders, again where they have moved."""
+    async def _offsets_at(
+        self, targets: list[TopicPartition], when: int | str
+    ) -> dict[TopicPartition, Offset]:
+        """The offset of each partition at a time, asked of the leaders; -1 where no record is that young."""
         found: dict[TopicPartition, OffsetAt] = {}
 
         async def attempt() -> None:
@@ -347,21 +253,7 @@ class AsyncConsumer:
                 self._cluster.metadata.forget(target.topic)
 
         await self._cluster.retrying(attempt, on_retry=forget)
-        return found
-
-    def positions(self) -> dict[TopicPartition, Offset]:
-        """`consumer.positions()` -> the next offset to hand out of each assigned partition."""
-        return dict(self._positions)
-
-    def member(self) -> GroupMember:
-        """`consumer.member()` -> its group and who it is there, for `TransactionalProducer.send_offsets`.
-
-        Raises BarnabasError for a consumer without a group.
-        """
-        if self._member is None:
-            raise BarnabasError("this consumer has no group", next_step="make it with group=...")
-        member = self._member.member
-        return GroupMember(member.group, member.member_id, member.generation)
+        return {target: found[target].offset for target in targets}
 
     # -- committing and ending -------------------------------------------------------------------
 
@@ -374,11 +266,17 @@ class AsyncConsumer:
             raise BarnabasError(
                 "only a member of a group can commit", next_step="give the consumer a `group`"
             )
-        chosen = dict(self._positions if offsets is None else offsets)
-        changed = {t: o for t, o in chosen.items() if self._committed.get(t) != o or offsets is not None}
-        await self._member.commit(changed)
-        self._committed.update(changed)
+        chosen = self._to_commit(offsets)
+        await self._member.commit(chosen)
+        self._committed.update(chosen)
         self._commit_due = asyncio.get_running_loop().time() + COMMIT_INTERVAL
+
+    async def committed(self) -> dict[TopicPartition, Offset]:
+        """`await consumer.committed()` -> what the group has committed of the assigned partitions."""
+        if self._member is None:
+            return {}
+        await self._look()
+        return await self._member.committed(self._fetched_to)
 
     async def _commit_quietly(self) -> None:
         """Commit without raising: what cannot be committed now is read again by the next consumer."""

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.connection import ConnectionFailed
-from barnabas.client.consuming.fetched import Fetched, FetchErrors, FetchLimits, fetch_request, read_answer
-from barnabas.client.waits.silence import Resting
-from barnabas.errors import BarnabasError, KafkaError
+from barnabas.client.consuming.fetched import PAUSE, Fetched, Fetches, FetchLimits, outdated
+from barnabas.errors import KafkaError
 from barnabas.model import NodeId, Offset, TopicPartition
 from barnabas.wire.schemas.fetch import FetchRequest
 
 __all__ = ["AsyncFetcher"]
 
-PAUSE = 0.1
-"""Seconds to wait before asking again after an error."""
 _LIMITS = FetchLimits()
+
+
+class _UnderWay(NamedTuple):
+    """A fetch without an answer."""
+
+    task: asyncio.Task[list[Fetched]]
+    asked: dict[TopicPartition, Offset]
 
 
 class AsyncFetcher:
@@ -26,11 +30,8 @@ class AsyncFetcher:
 
     def __init__(self, cluster: AsyncCluster, *, isolation: int, limits: FetchLimits = _LIMITS) -> None:
         self.cluster = cluster
-        self.isolation = isolation
-        self.limits = limits
-        self._under_way: dict[NodeId, asyncio.Task[list[Fetched]]] = {}
-        self._errors = FetchErrors(cluster.timeout)
-        self._resting = Resting(cluster.metadata.max_age)
+        self._fetches = Fetches(cluster.metadata, cluster.timeout, isolation=isolation, limits=limits)
+        self._under_way: dict[NodeId, _UnderWay] = {}
         self._look: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
@@ -51,7 +52,9 @@ class AsyncFetcher:
                 await asyncio.sleep(min(left, PAUSE))
             else:
                 done, _ = await asyncio.wait(
-                    self._under_way.values(), timeout=left, return_when=asyncio.FIRST_COMPLETED
+                    [under_way.task for under_way in self._under_way.values()],
+                    timeout=left,
+                    return_when=asyncio.FIRST_COMPLETED,
                 )
                 fetched = [f for task in done for f in self._hear(task) if positions.get(f.target) == f.asked]
                 self._look_past(positions)
@@ -60,61 +63,55 @@ class AsyncFetcher:
             if loop.time() >= deadline:
                 return []
 
+    def outdated(self, positions: Mapping[TopicPartition, Offset]) -> bool:
+        """Whether a fetch under way was sent before a seek: nothing is known of these positions yet."""
+        return outdated((under_way.asked for under_way in self._under_way.values()), positions)
+
     async def close(self) -> None:
         """Drop what is under way (the assignment has changed, or the consumer closes)."""
-        tasks: list[asyncio.Task[Any]] = [*self._under_way.values(), *([self._look] if self._look else [])]
+        tasks: list[asyncio.Task[Any]] = [under_way.task for under_way in self._under_way.values()]
+        tasks += [self._look] if self._look else []
         self._under_way.clear()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _send(self, positions: Mapping[TopicPartition, Offset]) -> None:
-        by_leader: dict[NodeId, dict[TopicPartition, Offset]] = {}
+        now = asyncio.get_running_loop().time()
+        if not self._fetches.is_time(now):
+            return
+        by_broker: dict[NodeId, dict[TopicPartition, Offset]] = {}
         try:
             for target, offset in positions.items():
-                leader = (await self.cluster.leader(*target)).id
-                if leader not in self._under_way:
-                    by_leader.setdefault(leader, {})[target] = offset
+                node = self._fetches.broker_of(target, (await self.cluster.leader(*target)).id, now)
+                if node not in self._under_way:
+                    by_broker.setdefault(node, {})[target] = offset
         except (ConnectionFailed, KafkaError) as error:
-            await self._trouble(error, {target.topic for target in positions})
-        for leader, asked in by_leader.items():
-            self._under_way[leader] = asyncio.create_task(self._fetch(leader, asked))
+            self._fetches.trouble(error, positions, asyncio.get_running_loop().time())
+        for node, asked in by_broker.items():
+            self._under_way[node] = _UnderWay(asyncio.create_task(self._fetch(node, asked)), asked)
 
-    async def _fetch(self, leader: NodeId, asked: dict[TopicPartition, Offset]) -> list[Fetched]:
+    async def _fetch(self, node: NodeId, asked: dict[TopicPartition, Offset]) -> list[Fetched]:
         """One request, and what came of it; an error that may pass counts as an answer without records."""
-        answered: list[Fetched] = []
+        now = asyncio.get_running_loop().time
         try:
-            connection = await self.cluster.connection(leader, leads=True)
-            topics = {target.topic for target in asked}
-            ids = {topic: (await self.cluster.topic(topic)).id for topic in topics}
+            connection = await self.cluster.connection(node, leads=True)
+            ids = {t: (await self.cluster.topic(t)).id for t in {target.topic for target in asked}}
             served = connection.version_of(FetchRequest)
-            request, version = fetch_request(asked, ids, served, isolation=self.isolation, limits=self.limits)
-            response = await connection.request(request, version)
-            for fetched in read_answer(response, asked, self.cluster.metadata.topic_name):
-                if self._errors.for_the_reader(fetched, asyncio.get_running_loop().time()):
-                    answered.append(fetched)
-                elif fetched.error is not None:
-                    await self._trouble(fetched.error, {fetched.target.topic})
-            self._errors.over()
+            response = await connection.request(*self._fetches.request(asked, ids, served))
         except (ConnectionFailed, KafkaError) as error:
-            await self._trouble(error, {target.topic for target in asked})
-        return answered
+            self._fetches.trouble(error, asked, now())
+            return []
+        return self._fetches.heard(node, response, asked, now())
 
     def _look_past(self, positions: Mapping[TopicPartition, Offset]) -> None:
         if self._look is not None and self._look.done():
             self._look.result()
             self._look = None
-        resting = self._resting.due(positions, asyncio.get_running_loop().time())
+        resting = self._fetches.resting(positions, asyncio.get_running_loop().time())
         if resting and self._look is None:
             self._look = asyncio.create_task(self.cluster.look_past(resting))
 
     def _hear(self, task: asyncio.Task[list[Fetched]]) -> list[Fetched]:
-        self._under_way = {leader: other for leader, other in self._under_way.items() if other is not task}
+        self._under_way = {node: other for node, other in self._under_way.items() if other.task is not task}
         return task.result()
-
-    async def _trouble(self, error: BarnabasError, topics: Iterable[str]) -> None:
-        """Ask for metadata anew and pause; raise an error that no retry mends, or that has lasted too long."""
-        self._errors.seen(error, asyncio.get_running_loop().time())
-        for topic in topics:
-            self.cluster.metadata.forget(topic)
-        await asyncio.sleep(PAUSE)

@@ -1,30 +1,61 @@
-"""A Fetch request for several partitions, and what its answer says of each.  No socket, no clock."""
+"""Fetch requests for several partitions: where they go, and what an answer says of each.  No socket, no clock."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from barnabas.client.fetching import Unreadable, Visible, aborted_of, no_batch_there, whole_batches
+from barnabas.client.metadata import Metadata
 from barnabas.client.security.rights import granting
+from barnabas.client.waits.silence import Resting
 from barnabas.errors import BarnabasError, CorruptRecordError, ErrorCode, KafkaError
-from barnabas.model import ZERO_UUID, Offset, TopicId, TopicPartition
+from barnabas.model import ZERO_UUID, NodeId, Offset, TopicId, TopicPartition
 from barnabas.wire.records import Record, check_crc, read_records
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 
-__all__ = ["FetchErrors", "FetchLimits", "Fetched", "decode", "fetch_request", "read_answer"]
+__all__ = [
+    "FetchErrors",
+    "FetchLimits",
+    "Fetched",
+    "Fetches",
+    "decode",
+    "fetch_request",
+    "outdated",
+    "read_answer",
+]
 
+PAUSE = 0.1
+"""Seconds to wait before asking again after an error."""
 _MAX_DECOMPRESSED = 1 << 30
 _READERS_ERRORS = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 _BY_NAME = 12  # the last version of Fetch that names topics
 
 
 class FetchLimits(NamedTuple):
-    """How long a broker may wait (s) and how much it may send (bytes), of one partition and in all."""
+    """How long a broker may wait (s) for `min_bytes`; the bytes it may send, in all and of one partition.
+
+    `rack`: where the reader is; a leader elsewhere names a replica there (KIP-392).
+    """
 
     max_wait: float = 0.5
     max_bytes: int = 16 << 20
     partition_max_bytes: int = 4 << 20
+    min_bytes: int = 1
+    rack: str = ""
+
+    def checked(self, timeout: float) -> FetchLimits:
+        """Return the limits, with no longer a wait than requests of so many seconds allow.
+
+        Raises ValueError for what cannot be.
+        """
+        if self.max_wait < 0:
+            raise ValueError(f"fetch_wait is 0 s or more, not {self.max_wait!r}")
+        sizes = {"fetch_max_bytes": self.max_bytes, "partition_max_bytes": self.partition_max_bytes}
+        for name, size in {**sizes, "fetch_min_bytes": self.min_bytes}.items():
+            if not 0 < size < 1 << 31:
+                raise ValueError(f"{name} is between 1 and {(1 << 31) - 1} bytes, not {size!r}")
+        return self._replace(max_wait=min(self.max_wait, timeout / 2))
 
 
 class FetchErrors:
@@ -59,6 +90,93 @@ class FetchErrors:
         return not isinstance(fetched.error, KafkaError) or fetched.error.code in _READERS_ERRORS
 
 
+class Fetches:
+    """`Fetches(metadata, 30.0, isolation=0, limits=FetchLimits())`: what a fetcher asks whom, and what it hears.
+
+    At most one fetch is under way per broker; the fetchers, who wait for them, are `prefetch` and `aio.fetcher`.
+    """
+
+    def __init__(self, metadata: Metadata, timeout: float, *, isolation: int, limits: FetchLimits) -> None:
+        """`timeout`: seconds for which errors that pass are waited for."""
+        self._metadata = metadata
+        self._isolation = isolation
+        self._limits = limits
+        self._errors = FetchErrors(timeout)
+        self._resting = Resting(metadata.max_age)
+        self._near: dict[TopicPartition, tuple[NodeId, float]] = {}
+        """The replica in our rack that the leader has named, and until when it is read."""
+        self._paused_until = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Fetches near={len(self._near)}>"
+
+    def is_time(self, now: float) -> bool:
+        """Return whether to ask now (monotonic s), and not only a while after an error."""
+        return now >= self._paused_until
+
+    def broker_of(self, target: TopicPartition, leader: NodeId, now: float) -> NodeId:
+        """Return whom to ask for this partition."""
+        if target not in self._near:
+            return leader
+        near, until = self._near[target]
+        if now < until:
+            return near
+        del self._near[target]
+        return leader
+
+    def request(
+        self, asked: Mapping[TopicPartition, Offset], ids: Mapping[str, TopicId], served: int
+    ) -> tuple[FetchRequest, int]:
+        """As `fetch_request`."""
+        return fetch_request(asked, ids, served, isolation=self._isolation, limits=self._limits)
+
+    def heard(
+        self, node: NodeId, response: Any, asked: Mapping[TopicPartition, Offset], now: float
+    ) -> list[Fetched]:
+        """What the answer of this broker has for the reader.
+
+        Raises BarnabasError for what no repetition mends, or what has lasted for too long.
+        """
+        try:
+            answers = list(read_answer(response, asked, self._metadata.topic_name))
+        except KafkaError as error:
+            self.trouble(error, asked, now)
+            return []
+        found: list[Fetched] = []
+        for fetched in answers:
+            near = self._near.get(fetched.target)
+            if fetched.error is not None and near is not None and near[0] == node:
+                del self._near[fetched.target]  # the leader knows better
+            elif self._errors.for_the_reader(fetched, now):
+                found.append(fetched)
+            elif fetched.error is not None:
+                self.trouble(fetched.error, [fetched.target], now)
+        if self._limits.rack:
+            for target, named in _named_replicas(response, self._metadata.topic_name):
+                self._near[target] = named, now + self._metadata.max_age
+        self._errors.over()
+        return found
+
+    def trouble(self, error: BarnabasError, targets: Iterable[TopicPartition], now: float) -> None:
+        """Look anew who leads these, and pause; raises what no repetition mends, or what has lasted too long."""
+        self._errors.seen(error, now)
+        self._paused_until = now + PAUSE
+        for target in targets:
+            self._near.pop(target, None)
+            self._metadata.forget(target.topic)
+
+    def resting(self, positions: Mapping[TopicPartition, Offset], now: float) -> list[TopicPartition]:
+        """Return the positions that have stood still, and about which another broker is asked now."""
+        return self._resting.due(positions, now)
+
+
+def outdated(
+    asked: Iterable[Mapping[TopicPartition, Offset]], positions: Mapping[TopicPartition, Offset]
+) -> bool:
+    """Whether one of the fetches under way was sent before a seek: nothing is known of these positions yet."""
+    return any(positions.get(target, offset) != offset for one in asked for target, offset in one.items())
+
+
 class Fetched(NamedTuple):
     """What came of one partition: records from offset `asked` on, and where to go on.
 
@@ -90,10 +208,11 @@ def fetch_request(
         topics.setdefault(topic, []).append(wanted)
     request = FetchRequest(
         max_wait_ms=int(limits.max_wait * 1000),
-        min_bytes=1,
+        min_bytes=limits.min_bytes,
         max_bytes=limits.max_bytes,
         isolation_level=isolation,
         topics=[FetchTopic(topic=t, topic_id=ids[t], partitions=parts) for t, parts in topics.items()],
+        rack_id=limits.rack,
     )
     return request, min(served, _BY_NAME) if ZERO_UUID in (ids[t] for t in topics) else served
 
@@ -113,6 +232,16 @@ def read_answer(
             target = TopicPartition(name, data.partition_index)
             if target in asked and (data.error_code or data.records):
                 yield _judge(target, asked[target], data)
+
+
+def _named_replicas(
+    response: Any, topic_name: Callable[[TopicId], str | None]
+) -> Iterator[tuple[TopicPartition, NodeId]]:
+    for topic in response.responses:
+        name = topic.topic or topic_name(topic.topic_id) or ""
+        for data in topic.partitions:
+            if data.preferred_read_replica >= 0:
+                yield TopicPartition(name, data.partition_index), data.preferred_read_replica
 
 
 def _judge(target: TopicPartition, asked: Offset, data: Any) -> Fetched:
