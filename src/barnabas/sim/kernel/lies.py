@@ -14,7 +14,7 @@ from collections.abc import Callable
 from barnabas.errors import StorageError
 from barnabas.sim.kernel.disk import MemoryDisk
 
-__all__ = ["LIES", "Memory", "files_below", "lie"]
+__all__ = ["LIES", "Change", "Memory", "files_below", "lie"]
 
 BLOCK = 512
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from barnabas.model import NodeId, Offset
+from barnabas.model import NodeId, Offset, ReplicaKey
 from barnabas.raft.entries import Batch, SnapshotId, VotersEntry
 from barnabas.raft.messages import Resign
 from barnabas.raft.roles import Leader
@@ -67,6 +67,12 @@ class TargetedFault(QuorumFault):
 
     def stood(self, node: Node) -> None:
         """The node stands for election."""
+
+    def voted(self, node: Node, candidate: ReplicaKey) -> None:
+        """A vote of the node leaves it."""
+
+    def truncating(self, node: Node, end_offset: Offset) -> None:
+        """The node is about to cut its log."""
 
     # What it does.
 

@@ -14,7 +14,7 @@ from struct import Struct
 from typing import ClassVar, Protocol
 
 from barnabas.controller.feature_levels import bootstrap_levels
-from barnabas.model import Endpoint, NodeId, ReplicaKey
+from barnabas.model import Endpoint, NodeId, Offset, ReplicaKey
 from barnabas.raft.effects import Send
 from barnabas.raft.entries import Batch, SnapshotId
 from barnabas.raft.messages import (
@@ -57,6 +57,8 @@ class Onlooker(Protocol):
     def appended(self, node: Node, batch: Batch) -> None: ...
     def installing(self, node: Node, snapshot: SnapshotId) -> None: ...
     def stood(self, node: Node) -> None: ...
+    def voted(self, node: Node, candidate: ReplicaKey) -> None: ...
+    def truncating(self, node: Node, end_offset: Offset) -> None: ...
 
 
 class World(EventHeap):

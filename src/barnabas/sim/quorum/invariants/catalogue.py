@@ -8,6 +8,7 @@ violation raises `InvariantViolation` with the invariant's name.
 
 from __future__ import annotations
 
+from barnabas.model import Offset, ReplicaKey
 from barnabas.raft.entries import Batch, SnapshotId
 from barnabas.sim.quorum.invariants.answers import AnsweredInTime, HonestAnswers, WrittenBeforeSent
 from barnabas.sim.quorum.invariants.applied import APPLIED
@@ -38,7 +39,7 @@ from barnabas.sim.quorum.node import Node
 from barnabas.sim.quorum.observer import listen
 from barnabas.sim.quorum.world import World
 
-__all__ = ["ALL", "Invariants", "watch"]
+__all__ = ["ALL", "Invariants", "Onlookers", "watch"]
 
 
 class Onlookers(Invariant):
@@ -55,6 +56,14 @@ class Onlookers(Invariant):
     def installing(self, node: Node, snapshot: SnapshotId) -> None:
         for one in list(self.world.onlookers):
             one.installing(node, snapshot)
+
+    def voted(self, voter: ReplicaKey, epoch: int, candidate: ReplicaKey, node: Node) -> None:
+        for one in list(self.world.onlookers):
+            one.voted(node, candidate)
+
+    def truncating(self, node: Node, end_offset: Offset) -> None:
+        for one in list(self.world.onlookers):
+            one.truncating(node, end_offset)
 
 
 ALL: tuple[type[Invariant], ...] = (

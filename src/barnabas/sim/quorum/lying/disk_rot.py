@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from barnabas.server.kraft.election_state import QUORUM_STATE
 from barnabas.server.kraft.marks import RECOVERY_POINT, SYNCED_END
 from barnabas.sim.kernel.disk import MemoryDisk
-from barnabas.sim.kernel.lies import LIES
+from barnabas.sim.kernel.lies import LIES, Change
 from barnabas.sim.quorum.invariants.committed_log import METADATA
 
 __all__ = ["Copies", "files_of", "rot"]
@@ -20,6 +20,7 @@ __all__ = ["Copies", "files_of", "rot"]
 _OLDER, _LOST = "an older copy", "lost"
 """What `LIES` does not have: the copy is that of a moment, and a file may be gone."""
 _KINDS = ("log", "log", "log", ".checkpoint", QUORUM_STATE, QUORUM_STATE, SYNCED_END, RECOVERY_POINT)
+_ROW_BYTES = 24
 Copies = Mapping[str, bytes]
 """What the files of a node held at some time, by path."""
 
@@ -46,7 +47,11 @@ def rot(disk: MemoryDisk, older: Copies, rng: random.Random) -> str:
         disk.remove(path)
         disk.sync_directory(METADATA)
         return f"all of {path.rpartition('/')[2]}"
-    changed = (older.get(path, content), damage) if damage == _OLDER else LIES[damage](content, rng, [])
+    begin = max(0, len(content) - _ROW_BYTES) if damage == "bit" and kind == SYNCED_END else 0
+    if damage == _OLDER:
+        changed: Change | None = (older.get(path, content), damage)
+    else:
+        changed = LIES[damage](content[begin:], rng, [])  # (older rows say nothing that counts)
     assert changed is not None, "these lies change whatever has content"
-    disk.put(path, changed[0])
+    disk.put(path, content[:begin] + changed[0])
     return f"{changed[1]} of {path.rpartition('/')[2]}"

@@ -15,7 +15,8 @@ End = tuple[Epoch, Offset]
 
 class NothingLostIsVotedAway(Invariant):
     """Q10: each vote, and a leader's own, goes to a log with all that its voter had synced and that is committed;
-    one vote per epoch and replica, whatever its disk remembers; no damage keeps a voter from starting.
+    one vote per epoch and replica, whatever its disk remembers; no damage keeps a voter from starting, and none
+    calls entries lost whose disk lost none.
     """
 
     name = "Q10"
@@ -27,6 +28,14 @@ class NothingLostIsVotedAway(Invariant):
         self.asked: dict[tuple[ReplicaKey, Epoch, ReplicaKey], End] = {}
         """What a candidate says of its log."""
         self.votes: dict[tuple[ReplicaKey, Epoch], ReplicaKey] = {}
+
+    def started(self, node: Node) -> None:
+        assert node.process is not None
+        log_view = node.process.log_view
+        if log_view.lacks and not node.rotten:
+            end = log_view.last_epoch, log_view.end_offset
+            said = log_view.synced_end.end
+            self.fail(f"{node.key} ends at {end} and calls {said} synced, though its disk lost nothing")
 
     def stepped(self, node: Node) -> None:
         assert node.process is not None

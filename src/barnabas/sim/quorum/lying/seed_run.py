@@ -15,13 +15,15 @@ from dataclasses import dataclass, field, replace
 from barnabas.sim.kernel.pool import run_in_pool
 from barnabas.sim.kernel.report import InvariantViolation, Occurrence, Report, ending, recorded, timeline
 from barnabas.sim.quorum import faults
-from barnabas.sim.quorum.invariants.catalogue import Invariants
+from barnabas.sim.quorum.invariants.catalogue import Invariants, Onlookers
 from barnabas.sim.quorum.invariants.elections import OneLeaderPerEpoch
 from barnabas.sim.quorum.invariants.replication import LeaderHasAll, LogsAgree
+from barnabas.sim.quorum.lying.directed import DIRECTED, ForgottenVote
 from barnabas.sim.quorum.lying.disk_rot import Copies, files_of, rot
 from barnabas.sim.quorum.lying.invariants import NothingLostIsVotedAway
 from barnabas.sim.quorum.node import Node
 from barnabas.sim.quorum.setup import Setup
+from barnabas.sim.quorum.targeted_faults import TargetedFault, TornWrites
 from barnabas.sim.quorum.workload import Writers
 from barnabas.sim.quorum.world import World
 
@@ -55,6 +57,10 @@ class RotRun:
     def __init__(self, seed: int, *, story: bool = False) -> None:
         self.rng = random.Random(f"rotting {seed}")
         self.luck = random.Random(f"rot {seed}")
+        self.fate = random.Random(f"directed {seed}")
+        share = self.fate.random()
+        self.directed = DIRECTED if share < 0.4 else () if share < 0.5 else (ForgottenVote,)
+        """The faults that wait for their moment; a tenth of the seeds has none."""
         voters = self.rng.choice((3, 3, 5))
         drawn = Setup.of(random.Random(f"setup {seed}"))
         first = tuple(range(1, voters + 1))
@@ -63,7 +69,7 @@ class RotRun:
             drawn, nodes=(*first, voters + 1), first=first, known=(), kraft_version=version, auto_join=False
         )
         self.world = world = World(seed, story=story, setup=setup, rotting=True)
-        kinds = (OneLeaderPerEpoch, LogsAgree, LeaderHasAll, NothingLostIsVotedAway)
+        kinds = (OneLeaderPerEpoch, LogsAgree, LeaderHasAll, NothingLostIsVotedAway, Onlookers)
         world.invariants = Invariants(world, kinds)
         self.writers = Writers(world, interval=0.15, rng=self.rng)
         self.occurrences: list[Occurrence] = []
@@ -85,6 +91,8 @@ class RotRun:
         world.at(0.5, self._strike)
         world.at(1.0, self._copy)
         world.at(2.0, self._rot)
+        if self.directed:
+            world.at(2.5, self._direct)
         world.run(SECONDS)
         self._heal()
         patience = 20 * (world.setup.election_timeout + world.setup.fetch_timeout)
@@ -149,9 +157,7 @@ class RotRun:
         if self.world.calm:
             return
         self.world.at(self.luck.uniform(0.3, 3.0), self._rot)
-        for node in self._nodes():
-            node.rotten = node.rotten and not self._is_whole(node)
-        if any(node.rotten for node in self._nodes()):
+        if not self._may_damage():
             return
         leader = self.world.leader
         node = leader if leader is not None and self.luck.random() < 0.4 else self.luck.choice(self._nodes())
@@ -161,9 +167,39 @@ class RotRun:
         what = rot(node.disk, self.luck.choice(self.copies.get(node.id) or [{}]), self.luck)
         node.restart_at = self.world.time + self.luck.choice((0.01, 0.5, 2.0))
         if what:
-            node.rotten = True
-            self.damaged += 1
-            self._note("disk rot", f"node {node.id} loses {what}", 0.0)
+            self._damaged(node, f"loses {what}")
+
+    def _may_damage(self) -> bool:
+        """Whether every node has what it must, so that one may be damaged."""
+        for node in self._nodes():
+            node.rotten = node.rotten and not self._is_whole(node)
+        return not any(node.rotten for node in self._nodes())
+
+    def _damaged(self, node: Node, what: str) -> None:
+        node.rotten = True
+        self.damaged += 1
+        self._note("disk rot", f"node {node.id} {what}", 0.0)
+
+    def _direct(self) -> None:
+        """Begin a fault that waits for its moment."""
+        if self.world.calm:
+            return
+        self.world.at(self.fate.uniform(2.0, 8.0), self._direct)
+        fault: TargetedFault = TornWrites(self.world, self.fate)
+        if len(self.directed) == 1 or self.fate.random() < 0.75:
+            kind = self.fate.choice(self.directed)
+            fault = kind(self.world, self.fate, self._may_damage, self._finds)
+        if (text := fault.begin()) is not None:
+            self._note(fault.name, text, fault.lasts)
+            self.active.append(fault)
+            self.world.at(fault.lasts, lambda: self._mend(fault))
+
+    def _finds(self, node: Node, path: str, content: bytes, what: str) -> None:
+        """Kill a node, and have it find this content in a file."""
+        node.off("kill", "killed, and its disk rots")
+        node.disk.put(path, content)
+        node.restart_at = self.world.time + 0.01
+        self._damaged(node, f"finds {what}")
 
     def _is_whole(self, node: Node) -> bool:
         """Whether it has again all that was committed, and follows or leads."""
@@ -197,7 +233,10 @@ class RotRun:
         if target < leader.process.log_view.end_offset:
             return False
         return all(
-            n.process is not None and (n.process.node.high_watermark or 0) >= target for n in self._nodes()
+            n.process is not None
+            and (n.process.node.high_watermark or 0) >= target
+            and not n.process.log_view.lacks
+            for n in self._nodes()
         )
 
 
