@@ -188,7 +188,7 @@ _DAMAGE: tuple[Mutant, ...] = (
         "damage is not cut",
         "the log is opened again with what was set aside of it",
         "server.kraft.recovery _Opening._cut",
-        "_truncate(log, end_offset, now)",
+        "log.truncate_to(end_offset, now)",
         "pass",
         1,
     ),
