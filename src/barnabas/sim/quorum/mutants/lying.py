@@ -13,7 +13,7 @@ _LOSSES: tuple[Mutant, ...] = (
         "raft.log_view LogView.restore_synced_end",
         "max(known, self.after_sync(self.persisted))",
         "self.after_sync(self.persisted)",
-        21,
+        3,
     ),
     mutant(
         "a vote by what is left",
@@ -21,7 +21,7 @@ _LOSSES: tuple[Mutant, ...] = (
         "raft.log_view LogView.vote_end",
         "max((self.last_epoch, self.end_offset), self.synced_end.end)",
         "(self.last_epoch, self.end_offset)",
-        21,
+        11,
     ),
     mutant(
         "who lost entries stands",
@@ -53,7 +53,7 @@ _LOSSES: tuple[Mutant, ...] = (
         "server.kraft.election_state read_election",
         "content[_CHECKSUM] != _checksum(content)",
         "False",
-        25,
+        18,
     ),
     mutant(
         "damage is refused",
@@ -112,7 +112,7 @@ _MARKS: tuple[Mutant, ...] = (
         "server.kraft.marks SyncedEndFile.cut",
         "durable=True",
         "durable=False",
-        62,
+        1,
     ),
     mutant(
         "a rotten recovery point counts",
@@ -182,7 +182,7 @@ _DAMAGE: tuple[Mutant, ...] = (
         "server.kraft.recovery _read_batches",
         "if not check_crc(data, position, header):",
         "if False:",
-        8,
+        55,
     ),
     mutant(
         "damage is not cut",
