@@ -63,7 +63,9 @@ def test_damage_reaches_every_file_that_the_quorum_reads_in_every_way() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "seed", [240, 554], ids=["a snapshot beyond the recovery point", "a read that begins at damage"]
+    "seed",
+    [240, 554, 1673],
+    ids=["a snapshot beyond the recovery point", "a read that begins at damage", "offsets that go back"],
 )
 def test_a_start_takes_nothing_good_for_damage_and_no_damage_for_an_end(seed: int) -> None:
     report = run_seed(seed)

@@ -11,6 +11,7 @@ or is made again.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
@@ -140,8 +141,9 @@ def examine(segment: Segment, end: Offset, *, gaps: bool, near: Offset = 0) -> l
 def _is_torn(segment: Segment, offset: Offset) -> bool:
     """Return whether the batch of this offset, whose header is right, is not what its CRC says."""
     file = segment.file
-    for at, header in headers_of(file, segment.locate(offset), file.size()):
-        return not check_crc(file.read_at(at, header.size), 0, header)
+    with suppress(CorruptRecordError):  # (it cannot be found where offsets are wrong)
+        for at, header in headers_of(file, segment.locate(offset), file.size()):
+            return not check_crc(file.read_at(at, header.size), 0, header)
     return False
 
 
