@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 
 from barnabas.sim.cluster.mutants.groups import GROUPS
+from barnabas.sim.cluster.mutants.lying import LYING
 from barnabas.sim.cluster.mutants.mutants import MUTANTS
 from barnabas.sim.cluster.mutants.transactions import TRANSACTIONAL
 from barnabas.sim.kernel.mutants import Mutant, applied
+from barnabas.sim.quorum.mutants.lying import ROT_MUTANTS
 
 ROOT = Path(__file__).parents[3]
-GUARDED = [mutant for mutant in (*GROUPS, *TRANSACTIONAL, *MUTANTS) if "::" in mutant.guard]
+GUARDED = [
+    mutant for mutant in (*GROUPS, *TRANSACTIONAL, *MUTANTS, *LYING, *ROT_MUTANTS) if "::" in mutant.guard
+]
 
 
 def _outcome(guard: str) -> int:

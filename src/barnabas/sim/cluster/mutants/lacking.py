@@ -57,8 +57,7 @@ LACKING: tuple[Mutant, ...] = (
         "controller.decisions.brokers heartbeat",
         "take_out(view.image, broker.id, contact.incomplete,",
         "take_out(view.image, broker.id, (),",
-        guard="tests/controller/test_elections.py"
-        "::test_a_replica_that_lacks_records_neither_leads_nor_counts_where_another_has_them",
+        8,
     ),
     mutant(
         "an incomplete replica is back at once",
@@ -154,6 +153,6 @@ LACKING: tuple[Mutant, ...] = (
         "broker.replicas.maintenance.scrubber Scrubber.returned",
         "elif part.reason:",
         "elif False:",
-        guard="tests/broker/test_scrubber.py::test_a_bit_that_flips_is_told_of_before_anybody_reads_there",
+        8,
     ),
 )

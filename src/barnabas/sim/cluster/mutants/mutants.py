@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from barnabas.sim.cluster.mutants.guards import GUARDS
-from barnabas.sim.cluster.mutants.lacking import LACKING
 from barnabas.sim.cluster.mutants.subtle import SUBTLE
 from barnabas.sim.kernel.mutants import Mutant, mutant
 
@@ -464,4 +463,4 @@ _KEEPING: tuple[Mutant, ...] = (
     ),
 )
 
-MUTANTS: tuple[Mutant, ...] = (*_FOLLOWING, *_LEADING, *LACKING, *_DECIDING, *_KEEPING, *SUBTLE, *GUARDS)
+MUTANTS: tuple[Mutant, ...] = (*_FOLLOWING, *_LEADING, *_DECIDING, *_KEEPING, *SUBTLE, *GUARDS)

@@ -1,0 +1,48 @@
+"""Mutants of how a damaged replica is healed: who hears of it, who leads, what is fetched again."""
+
+from __future__ import annotations
+
+from barnabas.sim.kernel.mutants import Mutant, mutant
+
+__all__ = ["HEALING"]
+
+_TELLING: tuple[Mutant, ...] = (
+    mutant(
+        "heartbeats are silent about it",
+        "a broker does not tell the controller which replicas lack records",
+        "server.node.broker_part BrokerPart._disks",
+        "for partition in self.broker.lacking",
+        "for partition in ()",
+        8,
+    ),
+    mutant(
+        "once incomplete, always incomplete",
+        "the controller keeps what earlier heartbeats said of incomplete replicas",
+        "controller.decisions.brokers heartbeat",
+        "incomplete=frozenset((row.topic_id, row.partition_index) for row in request.incomplete),",
+        "incomplete=frozenset((row.topic_id, row.partition_index) for row in request.incomplete)"
+        " | (frozenset() if old is None else old.incomplete),",
+        8,
+    ),
+)
+
+_FETCHING: tuple[Mutant, ...] = (
+    mutant(
+        "fetched again from behind the damage",
+        "a damaged replica is cut where its damage ends",
+        "broker.replicas.reconcile Reconciler._begin_anew",
+        "start = max(gone[0].start, log.log_start_offset)",
+        "start = max(gone[0].end, log.log_start_offset)",
+        8,
+    ),
+    mutant(
+        "damage is not fetched again",
+        "a damaged replica goes on with what it can read",
+        "broker.replicas.reconcile Reconciler._begin_anew",
+        "if not log.damage or partition.offline:",
+        "if True:",
+        8,
+    ),
+)
+
+HEALING: tuple[Mutant, ...] = (*_TELLING, *_FETCHING)

@@ -1,0 +1,63 @@
+"""Mutants of what notices that a disk lied, and of what is told then; seeds of `sim.cluster.lying` find them."""
+
+from __future__ import annotations
+
+from barnabas.sim.kernel.mutants import Mutant, mutant
+
+__all__ = ["ROT"]
+
+_AT_A_START: tuple[Mutant, ...] = (
+    mutant(
+        "any batch is whole",
+        "the CRC of a batch on the disk is not looked at, by nobody",
+        "log.segments.scan batches_of",
+        "if not check_crc(chunk, at, header):",
+        "if False:",
+        15,
+    ),
+    mutant(
+        "epochs may fall",
+        "a batch of an older epoch than the one before it counts as whole",
+        "log.segments.scan misfit",
+        "if header.leader_epoch < epoch:",
+        "if False:",
+        1,
+    ),
+    mutant(
+        "an epoch of no leader is believed",
+        "records count that claim an epoch which no leader had yet",
+        "broker.replicas.reconcile Reconciler._host",
+        "if log.latest_epoch > state.leader_epoch:",
+        "if False:",
+        1,
+    ),
+)
+
+_WHILE_IT_RUNS: tuple[Mutant, ...] = (
+    mutant(
+        "damage is told to nobody",
+        "whoever meets damage notes it and lets nobody know",
+        "broker.replicas.hosted_partitions HostedPartitions.damage_found",
+        "if error.news:",
+        "if False:",
+        8,
+    ),
+    mutant(
+        "a sync asks for nothing",
+        "a sync does not ask whether the last byte is where it was written",
+        "log.storage.sync SyncJob._run",
+        "if self.active is not None and (size",
+        "if False and (size",
+        7,
+    ),
+    mutant(
+        "a file that was cut fails its disk",
+        "a segment that ends early takes all partitions of its directory offline",
+        "broker.replicas.hosted_partitions HostedPartitions.storage_failed",
+        "if isinstance(error, LostFileError) and",
+        "if isinstance(error, LostFileError) and not isinstance(error, ShortFileError) and",
+        2,
+    ),
+)
+
+ROT: tuple[Mutant, ...] = (*_AT_A_START, *_WHILE_IT_RUNS)
