@@ -11,9 +11,7 @@ import pytest
 from barnabas.sim.cluster.lying.faults import LYING
 from barnabas.sim.cluster.lying.lying_run import LyingRun, run_lying_seed
 from barnabas.sim.cluster.lying.rot import Rot
-from barnabas.sim.cluster.mutants.lacking import LACKING
 from barnabas.sim.kernel.lies import lie
-from barnabas.sim.kernel.mutants import Mutant, find
 
 SEEDS = (4, 9, 11, 15, 17)
 """Between them each kind of lie, in logs and beside them."""
@@ -24,18 +22,6 @@ def test_nothing_acknowledged_is_lost_and_all_is_whole_again(seed: int) -> None:
     report = run_lying_seed(seed)
     assert report.ok, report.error
     assert report.counts["acknowledged"] > 0
-
-
-FOUND = {"an eligible replica leads whatever its disk lost": 2}
-"""Planted bugs that only disks that lie show, and a seed of theirs that does."""
-NEIGHBOURS = 40
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("mutant", [one for one in LACKING if one.name in FOUND], ids=lambda one: one.name)
-def test_a_bug_is_found_that_only_disks_that_lie_show(mutant: Mutant) -> None:
-    seeds = dict.fromkeys((FOUND[mutant.name], *range(1, NEIGHBOURS + 1)))
-    assert find(run_lying_seed, mutant, seeds) is not None
 
 
 def test_a_seed_is_a_history_and_leaves_that_of_the_usual_seed_alone() -> None:

@@ -48,8 +48,7 @@ LACKING: tuple[Mutant, ...] = (
         "controller.view View._doubted",
         "contact.unclean_stop",
         "False",
-        guard="tests/controller/test_doubted.py"
-        "::test_of_eligible_replicas_that_were_killed_the_one_whose_log_goes_furthest_leads",
+        2,
     ),
     mutant(
         "an incomplete replica stays in sync",

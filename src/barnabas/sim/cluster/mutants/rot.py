@@ -38,7 +38,7 @@ _WHILE_IT_RUNS: tuple[Mutant, ...] = (
         "damage is told to nobody",
         "whoever meets damage notes it and lets nobody know",
         "broker.replicas.hosted_partitions HostedPartitions.damage_found",
-        "if error.news:",
+        "if error.news or self.lacking.of(partition) is None:",
         "if False:",
         8,
     ),
