@@ -18,6 +18,7 @@ from barnabas.server.kraft.recovery import metadata_log_config, open_store
 from barnabas.server.kraft.storage import MetadataStore
 from barnabas.server.kraft.transfer import SnapshotDownload
 from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.metadata import FeatureLevelRecord
 
 PATH = "data/__cluster_metadata-0"
 
@@ -59,7 +60,7 @@ def disk_with_a_log(*epochs: int) -> tuple[MemoryDisk, list[int]]:
 
 def add_snapshot(disk: MemoryDisk, end: int, epoch: int) -> None:
     batches = snapshot_batches(
-        iter(()),
+        [FeatureLevelRecord(name="metadata.version", feature_level=29)],
         epoch=epoch,
         stamp=lambda: 0,
         last_contained_ms=0,

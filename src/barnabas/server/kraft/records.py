@@ -407,6 +407,8 @@ def read_snapshot(buffer: Buffer, end_offset: Offset = -1) -> SnapshotContent:
                 entries.append(_control_entry(record))
     if last_contained_ms is None or not complete or end != len(buffer):
         raise CorruptRecordError("a snapshot is incomplete: its header or footer is missing")
+    if end_offset > 0 and not found:
+        raise CorruptRecordError("it has the content of the first snapshot, which has no records")
     return SnapshotContent(tuple(entries), found, last_contained_ms)
 
 

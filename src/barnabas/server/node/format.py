@@ -207,7 +207,6 @@ def _write_bootstrap(disk: Disk, clock: Clock, directory: str, plan: FormatPlan)
         stamp=lambda: clock.now().wall_ms,
         last_contained_ms=0,
         metadata_version=plan.levels[METADATA_VERSION],
-        end_offset=0,
     )
     disk.replace(f"{directory}/{BOOTSTRAP}", b"".join(batches))
 
@@ -229,7 +228,6 @@ def _write_first_voters(disk: Disk, clock: Clock, plan: FormatPlan, directory_id
         last_contained_ms=clock.now().wall_ms,
         voters=voters,
         kraft_version=1,
-        end_offset=0,
     )
     writer.append(list(batches))
     writer.freeze()
