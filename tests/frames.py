@@ -11,7 +11,7 @@ from barnabas.wire.frame import RequestHeader, write_request
 __all__ = ["frame", "framed", "read_frame"]
 
 
-def frame(message: Message, version: int, correlation_id: int = 1, client_id: str = "test") -> bytes:
+def frame(message: Message, version: int, correlation_id: int = 1, client_id: str | None = "test") -> bytes:
     """A request as it travels."""
     assert message.KEY is not None
     header = RequestHeader(message.KEY, version, correlation_id, client_id)

@@ -11,13 +11,15 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+from tests.frames import frame
+
 from barnabas.broker.ports import Authorizer
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.replicas.broker import Broker, Work
 from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.requests.delete_records import delete_records
 from barnabas.broker.requests.describe_producers import describe_producers
-from barnabas.broker.requests.fetch import fetch
+from barnabas.broker.requests.fetch import Fetches
 from barnabas.broker.requests.leader_epochs import offsets_for_leader_epoch
 from barnabas.broker.requests.list_offsets import list_offsets
 from barnabas.broker.requests.produce import produce
@@ -39,6 +41,10 @@ from barnabas.log.storage.log_directories import LogDirectories
 from barnabas.log.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from barnabas.model import DIRECTORY_UNASSIGNED, ZERO_UUID, Now, TopicPartition, Uuid
 from barnabas.wire.codec.message import Message, decode, encode
+from barnabas.wire.frame import read_request_header, read_response_header
+from barnabas.wire.plane.fetch_asked import FetchFrames, Terms
+from barnabas.wire.plane.fetch_told import FetchAnswer, write_fetch_answer
+from barnabas.wire.plane.objects import asked_by
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.schemas.brokers import AlterPartitionRequest
 from barnabas.wire.schemas.fetch import (
@@ -188,8 +194,27 @@ def registered(node: int, epoch: int) -> BrokerState:
     return BrokerState(node, epoch, ZERO_UUID, endpoints, {}, f"rack{node}", False, False, (), ())
 
 
+def told(answer: FetchAnswer, version: int) -> FetchResponse:
+    """Read an answer to a fetch back from its frame."""
+    parts: list[Any] = []
+    size = write_fetch_answer(parts, 77, version, answer)
+    whole = b"".join(part.read() if hasattr(part, "read") else bytes(part) for part in parts)
+    assert size == len(whole) == 4 + int.from_bytes(whole[:4], "big")
+    correlation, body = read_response_header(whole, 1, version, 4)
+    assert correlation == 77
+    message, end = decode(FetchResponse, memoryview(whole), version, body)
+    assert end == len(whole)
+    return message
+
+
 class Node:
-    """A broker with id 1 (a registered broker 2 exists in the metadata), and a clock that tests move."""
+    """A broker with id 1 (a registered broker 2 exists in the metadata), and a clock that tests move.
+
+    While it `goes_on`, the fetches on the same terms are served by what served the last one, as those of a
+    connection are.
+    """
+
+    goes_on = True
 
     def __init__(
         self,
@@ -239,6 +264,8 @@ class Node:
         )
         self.broker.start(self.now)
         self.held: list[Work] = []
+        self.fetches: dict[Terms, Fetches] = {}
+        self._frames = FetchFrames(1 << 20)
 
     @property
     def now(self) -> Now:
@@ -358,10 +385,11 @@ class Node:
 
     def ask(self, request: Message, version: int, client_id: str | None = "test") -> Answer:
         """Send a request through the codec; the answer may come later."""
+        if isinstance(request, FetchRequest):
+            return self._fetch(request, version, client_id)
         request, _ = decode(type(request), memoryview(bytearray(encode(request, version))), version)
         handlers = {
             0: produce,
-            1: fetch,
             2: list_offsets,
             21: delete_records,
             22: init_producer_id,
@@ -373,11 +401,24 @@ class Node:
         given = handlers[type(request).KEY](  # type: ignore[index, operator]
             self.broker, self.context(client_id), request, version, self.now
         )
-        if isinstance(given, Waiting):
-            answer.waiting = given
-            given.on_done = answer.take
-        elif given is not None:
-            answer.take(given)
+        answer.given(given)
+        return answer
+
+    def _fetch(self, request: FetchRequest, version: int, client_id: str | None) -> Answer:
+        """Send a fetch as its frame, from which rows are read, as a connection does."""
+        body = memoryview(frame(request, version, client_id=client_id))[4:]
+        asked = self._frames.read(body, 0, len(body)) if self._frames.terms is not None else None
+        if asked is None:
+            asked = self._frames.learn(body)
+        terms = self._frames.terms
+        if asked is None or terms is None:
+            header, _ = read_request_header(body)
+            terms, asked = asked_by(header, request)
+        answer = Answer(version)
+        fetches = self.fetches.get(terms) if self.goes_on else None
+        if fetches is None:
+            fetches = self.fetches[terms] = Fetches(self.broker, self.context(client_id), terms)
+        answer.given(fetches.serve(asked, self.now))
         return answer
 
     def _write_markers(self, broker: Broker, context: Any, request: Any, version: int, now: Now) -> Any:
@@ -487,7 +528,17 @@ class Answer:
         self.count = 0
         self._message: Any = None
 
+    def given(self, given: Any) -> None:
+        """A handler returned this: the answer, or what will complete it."""
+        if isinstance(given, Waiting):
+            self.waiting = given
+            given.on_done = self.take
+        elif given is not None:
+            self.take(given)
+
     def take(self, message: Any) -> None:
+        if isinstance(message, FetchAnswer):
+            message = told(message, self.version)
         self.count += 1
         self._message = decode(type(message), encode(message, self.version), self.version)[0]
 

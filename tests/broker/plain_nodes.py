@@ -1,24 +1,15 @@
-"""Nodes that take fetches from their bytes where they can, and a client whose fetches all look alike."""
+"""Nodes for fetches, and a client whose fetches are all on the same terms."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 from tests.broker.harness import PAGE_CACHE, Answer, Node, batch
-from tests.broker.plain_answers import plainly_answered
-from tests.frames import frame
 
 from barnabas.broker.ports import Operation, ResourceType
 from barnabas.broker.replicas.partition import Partition
-from barnabas.broker.requests.consumer_fetch import ConsumerFetches, fetches_like
-from barnabas.broker.requests.follower_fetch import FollowerFetches
-from barnabas.errors import WireError
 from barnabas.sim.kernel.disk import MemoryDisk
-from barnabas.wire.consumer_fetch import ConsumerAnswer, ConsumerShape
 from barnabas.wire.records import batches
-from barnabas.wire.replica_fetch import FetchShape
-from barnabas.wire.schemas.fetch import FetchRequest
 
 __all__ = [
     "FOLLOWER",
@@ -27,9 +18,7 @@ __all__ = [
     "WAIT_S",
     "WAYS",
     "Doorkeeper",
-    "PlainConsumers",
-    "PlainFollower",
-    "PlainNode",
+    "NodeAnew",
     "Reading",
     "node_for",
     "partition_of",
@@ -39,80 +28,18 @@ __all__ = [
 FOLLOWER = 2
 KINDS = ("alone", "session", "follower")
 """Of clients: a consumer without a session, a consumer with one, a follower."""
-WAYS = ("decoded", "from bytes")
-"""In which a node takes fetches."""
+WAYS = ("anew", "going on")
+"""In which a node serves fetches: each as the first on its terms, or by what served the last one."""
 WAIT_S = 10.0
 """How long a fetch of a `Reading` may wait."""
 SIZE = len(batch("x" * 40))
 """Of a batch that is `put`."""
 
 
-class PlainNode(Node):
-    """Takes each fetch that looks like the last one of its client from its bytes."""
+class NodeAnew(Node):
+    """Serves each fetch as if it were the first on its terms."""
 
-    recognized = 0
-    """How many it took so."""
-
-
-class PlainConsumers(PlainNode):
-    """Takes those of consumers from their bytes: of one that reads everything, and of one that reads what is
-    committed."""
-
-    def __init__(self, *arguments: Any, **more: Any) -> None:
-        super().__init__(*arguments, **more)
-        self.shapes: dict[Any, tuple[ConsumerShape, ConsumerFetches]] = {}
-        self.plain = 0
-        """How many it answered at once, without objects."""
-
-    def ask(self, request: Any, version: int, client_id: str | None = "test") -> Answer:
-        if (
-            not isinstance(request, FetchRequest)
-            or max(request.replica_id, request.replica_state.replica_id) >= 0
-        ):
-            return super().ask(request, version, client_id)
-        who = request.isolation_level
-        body = memoryview(frame(request, version))[4:]
-        if who in self.shapes:
-            shape, fetches = self.shapes[who]
-            plain = shape.read(body, 0, len(body))
-            found = plain and fetches.fetch(plain.session_epoch, plain.rows, self.now)
-            if found is not None:
-                self.recognized += 1
-                self.plain += isinstance(found, ConsumerAnswer)
-                return plainly_answered(found, version)
-        answer = super().ask(request, version, client_id)
-        self.shapes.pop(who, None)
-        fetches_now = fetches_like(self.broker, self.context("test"), request, version)
-        if fetches_now is not None:
-            with suppress(WireError):
-                self.shapes[who] = ConsumerShape(body, 1 << 20), fetches_now
-        return answer
-
-
-class PlainFollower(PlainNode):
-    """Takes those of its follower from their bytes."""
-
-    shape: FetchShape | None = None
-    fetches: FollowerFetches
-
-    def ask(self, request: Any, version: int, client_id: str | None = "test") -> Answer:
-        if not isinstance(request, FetchRequest) or request.replica_state.replica_id < 0:
-            return super().ask(request, version, client_id)
-        body = memoryview(frame(request, version))[4:]
-        plain = self.shape.read(body, 0, len(body)) if self.shape is not None else None
-        if plain is not None:
-            found = self.fetches.fetch(plain.session_epoch, plain.rows, self.now)
-            if found is not None:
-                self.recognized += 1
-                return plainly_answered(found, version)
-        answer = super().ask(request, version, client_id)
-        try:
-            shape = FetchShape(body)
-            self.fetches = FollowerFetches(self.broker, self.context("test"), request, version)
-            self.shape = shape
-        except (WireError, KeyError):
-            self.shape = None
-        return answer
+    goes_on = False
 
 
 def node_for(
@@ -124,11 +51,9 @@ def node_for(
     segment_bytes: int = 1 << 30,
     **settings: Any,
 ) -> Node:
-    """A node with topic `t` that takes the fetches of this kind of client in this way; a consumer's is the only
-    replica."""
+    """A node with topic `t` that serves fetches in this way; where a consumer reads it is the only replica."""
     follower = kind == "follower"
-    plainly = PlainFollower if follower else PlainConsumers
-    node = (plainly if way == "from bytes" else Node)(
+    node = (Node if way == "going on" else NodeAnew)(
         MemoryDisk(1), **{"log_flush_interval_messages": PAGE_CACHE, **settings}
     )
     placed = replicas if follower else (1,)
@@ -185,7 +110,7 @@ class Reading:
         version: int = 17,
         **limits: int,
     ) -> None:
-        """Its logs are empty: a node that takes fetches from their bytes learns here what they look like."""
+        """The logs are empty."""
         self.node = node
         self.kind = kind
         self.version = version
@@ -206,8 +131,6 @@ class Reading:
             if not answer.here:
                 node.after(WAIT_S + 0.01)
             assert not self.batches(answer)
-        if isinstance(node, PlainNode):
-            assert node.recognized >= 2
 
     def fetch(self, *, all_of_it: bool = False) -> Answer:
         """Send the next fetch; one of a session names `all_of_it` where it is to say more than what moved."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from tests.broker.harness import Node, batch
-from tests.broker.plain_nodes import PlainConsumers
 from tests.broker.replication import Replicas
 
 from barnabas.errors import ErrorCode
@@ -119,9 +118,9 @@ def test_an_index_that_is_lost_while_the_node_runs_is_told_of_once() -> None:
     assert node.outside.remade == [("/data/t-0", ["/data/t-0/00000000000000000002.index"])]
 
 
-def test_damage_that_a_consumer_meets_on_the_quick_way_is_told_of_once() -> None:
+def test_damage_that_a_consumer_meets_again_is_told_of_once() -> None:
     disk = MemoryDisk()
-    node = PlainConsumers(disk)
+    node = Node(disk)
     node.create("t")
     for n in range(4):
         node.append(batch(f"{n}a", f"{n}b"))
@@ -130,7 +129,7 @@ def test_damage_that_a_consumer_meets_on_the_quick_way_is_told_of_once() -> None
         node.fetch({WHERE: 4})
     disk.corrupt("/data/t-0/00000000000000000002.log", 75)
     answers = [node.fetch({WHERE: 2}) for _ in range(4)]
-    assert node.plain and answers[-1].fetched.error_code == ErrorCode.CORRUPT_MESSAGE
+    assert answers[-1].fetched.error_code == ErrorCode.CORRUPT_MESSAGE
     assert node.outside.damages == [("/data/t-0", 2, 4)]
 
 

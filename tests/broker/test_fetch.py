@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from tests.broker.harness import Node, batch
 
-from barnabas.broker.requests.fetch import fetch
+from barnabas.broker.requests.fetch import Fetches
 from barnabas.errors import ErrorCode
 from barnabas.log.segments.scan import FileSlice
 from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.plane.fetch_asked import Asked, Terms
+from barnabas.wire.plane.fetch_told import FetchAnswer
 from barnabas.wire.records import batches
 from barnabas.wire.schemas.fetch import FetchRequest
 
@@ -37,14 +39,11 @@ def test_every_version_reads_what_was_produced(node: Node, version: int) -> None
 
 def test_records_leave_as_slices_of_files(node: Node) -> None:
     fill(node, 1)
-    request = FetchRequest(max_bytes=1 << 20)
-    from barnabas.wire.schemas.fetch import FetchPartition, FetchTopic
-
-    request = FetchRequest(
-        topics=[FetchTopic(topic="t", partitions=[FetchPartition(partition_max_bytes=1000)])]
-    )
-    response = fetch(node.broker, node.context(), request, 12, node.now)
-    assert isinstance(response.responses[0].partitions[0].records, FileSlice)  # type: ignore[union-attr]
+    terms = Terms(12, -1, -1, 0, 1, 1 << 20, 0, 0, "")
+    asked = Asked(1, -1, [(b"t", 0, -1, 0, -1, -1, 1000)], [])
+    answer = Fetches(node.broker, node.context(), terms).serve(asked, node.now)
+    assert isinstance(answer, FetchAnswer)
+    assert isinstance(answer.topics[b"t"][0][7], FileSlice)
 
 
 def test_reading_starts_with_the_batch_that_holds_the_offset(node: Node) -> None:

@@ -8,8 +8,6 @@ import pytest
 from tests.broker.harness import Answer, Node, batch
 from tests.broker.plain_nodes import FOLLOWER, SIZE, WAIT_S, Doorkeeper, Reading, node_for, partition_of, put
 
-from barnabas.broker.requests.consumer_fetch import ConsumerFetches
-from barnabas.broker.requests.follower_fetch import FollowerFetches
 from barnabas.errors import ErrorCode, StorageError
 from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.wire.schemas.fetch import FetchRequest
@@ -346,8 +344,6 @@ def test_with_few_descriptors_an_answer_holds_no_slice_of_a_file(
     assert reading.batches() == [(0, 0)]
     waiting = reading.fetch()
     monkeypatch.setattr(OPEN_FILES, "short", True)
-    monkeypatch.delattr(FollowerFetches, "_tell")  # these two give slices
-    monkeypatch.delattr(ConsumerFetches, "_read")
     put(node, 0)
     assert reading.batches(waiting) == [(0, 1)]
     put(node, 0)

@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.broker.fetch_lives import Life, live
 from tests.broker.harness import PAGE_CACHE, Node, batch
-from tests.broker.plain_nodes import (
-    SIZE,
-    WAIT_S,
-    PlainConsumers,
-    PlainFollower,
-    PlainNode,
-    Reading,
-    node_for,
-    put,
-)
+from tests.broker.plain_nodes import SIZE, WAIT_S, Reading, node_for, put
 
 MUCH = 1 << 20
 SMALLEST_MAX = 1024
@@ -298,18 +288,3 @@ def test_a_client_reads_on_to_the_end(kind: str, way: str, mode: str, most: int)
     assert sorted(reading.taken) == [
         (index, offset) for index, end in ((0, 10), (1, 10), (2, 5)) for offset in range(end)
     ]
-
-
-# ---- drawn lives -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(24))
-def test_drawn_limits_mean_the_same_in_bytes(kind: str, seed: int) -> None:
-    mode = PAGE_CACHE if seed % 2 else "1"
-    plain = PlainFollower if kind == "follower" else PlainConsumers
-    lives = [
-        Life(mode, version=17, sessions=kind != "alone", kind=made, limits=seed) for made in (Node, plain)
-    ]
-    live(seed, lives, upset=0.1)
-    assert isinstance(lives[1].node, PlainNode)
-    assert lives[1].node.recognized >= 5

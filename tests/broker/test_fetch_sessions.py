@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.broker.harness import Node, batch
-from tests.broker.plain_nodes import FOLLOWER, SIZE, PlainNode, Reading, node_for, partition_of, put
+from tests.broker.plain_nodes import FOLLOWER, SIZE, Reading, node_for, partition_of, put
 from tests.broker.transactions import ask_to_end, write
 
 from barnabas.errors import ErrorCode
@@ -221,14 +221,3 @@ def test_a_session_that_two_take_turns_in_tells_each_what_it_may_read(way: str) 
     node.turn()
     reading.limits["isolation"] = 1
     assert reading.batches() == [(0, 3)]
-
-
-def test_these_nodes_do_take_fetches_from_their_bytes(kind: str) -> None:
-    node = node_for(kind, "from bytes")
-    reading = Reading(node, kind)
-    assert isinstance(node, PlainNode)
-    before = node.recognized
-    for _ in range(10):
-        put(node, 0)
-        reading.batches()
-    assert node.recognized == before + 10

@@ -14,7 +14,8 @@ from barnabas.broker.replicas.following.fetcher import Follower
 from barnabas.errors import WireError
 from barnabas.wire.codec.message import decode
 from barnabas.wire.frame import read_request_header, write_response
-from barnabas.wire.replica_fetch import AnswerShape, FetchShape
+from barnabas.wire.plane.fetch_asked import FetchWriter
+from barnabas.wire.plane.fetch_told import HeardRows
 from barnabas.wire.schemas.fetch import FetchRequest
 
 VERSION = 17
@@ -24,7 +25,7 @@ class RowReplicas(Replicas):
     """Its followers write their fetches like the last one made of objects, and read answers from their bytes."""
 
     def __init__(self, **settings: str) -> None:
-        self.learned: dict[int, FetchShape] = {}
+        self.learned: dict[int, FetchWriter] = {}
         self.written = self.read = 0
         super().__init__(**settings)
 
@@ -51,7 +52,7 @@ class RowReplicas(Replicas):
             request.max_wait_ms = 0
             if request.session_epoch > 0:
                 try:
-                    self.learned[id(follower)] = FetchShape(memoryview(frame(request, VERSION))[4:])
+                    self.learned[id(follower)] = FetchWriter(memoryview(frame(request, VERSION))[4:])
                 except WireError:
                     return
 
@@ -65,7 +66,7 @@ class RowReplicas(Replicas):
             parts: list[Any] = []
             write_response(parts, 7, 1, VERSION, answer)
             whole = b"".join(part.read() if hasattr(part, "read") else bytes(part) for part in parts)
-            if (told := AnswerShape(request.session_id).read(whole[4:], 7)) is not None:
+            if (told := HeardRows(request.session_id).read(whole[4:], 7)) is not None:
                 self.read += 1
                 follower.received_rows(told, node.now)
                 return

@@ -9,7 +9,7 @@ import pytest
 from tests.broker.harness import PAGE_CACHE, Answer, Node, batch
 
 from barnabas.broker.replicas.partition import Partition
-from barnabas.broker.requests.fetch_reader import FetchReader
+from barnabas.broker.requests.reading import Reader
 from barnabas.sim.kernel.disk import MemoryDisk
 
 BUSY = ("busy", 0)
@@ -24,14 +24,14 @@ class Looked:
             (Partition, "advance"),
             (Partition, "write"),
             (Partition, "fetched_by"),
-            (FetchReader, "_read_one"),
+            (Reader, "read"),
         ):
             monkeypatch.setattr(owner, name, self._counting(name, getattr(owner, name)))
 
     def _counting(self, name: str, call: Any) -> Any:
-        def counted(*args: Any) -> Any:
+        def counted(*args: Any, **more: Any) -> Any:
             self.at[name] += 1
-            return call(*args)
+            return call(*args, **more)
 
         return counted
 
@@ -92,7 +92,7 @@ def looked_at(idle: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_idle_partitions_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     few, many = looked_at(1, monkeypatch), looked_at(1000, monkeypatch)
     assert few == many
-    assert many["_read_one"] <= 6 * 20 and many["fetched_by"] <= 22
+    assert many["read"] <= 6 * 20 and many["fetched_by"] <= 22
 
 
 @pytest.mark.parametrize("named", [True, False])

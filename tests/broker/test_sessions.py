@@ -10,8 +10,10 @@ from barnabas.broker.watching import END, HIGH_WATERMARK
 from barnabas.errors import ErrorCode
 from barnabas.model import Now
 from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.plane.fetch_asked import Asked, Terms
 
 BOTH = {("a", 0): 0, ("b", 0): 0}
+TERMS = Terms(17, -1, -1, 0, 1, 1 << 20, 0, 0, "")
 
 
 def opened(disk: MemoryDisk) -> tuple[Node, int]:
@@ -195,7 +197,7 @@ def create(sessions: SessionCache, count: int, *, follower: bool, seconds: float
     session = FetchSession(True, at(seconds))
     session.follower = follower
     for index in range(count):
-        session.positions["t", index] = FetchPosition(session, "t", index)
+        session.positions[b"t", index] = FetchPosition(session, b"t", index)
     return sessions.create(session, at(seconds))
 
 
@@ -228,7 +230,8 @@ def test_the_session_that_idled_longest_is_the_one_whose_fetches_stopped() -> No
     silent = create(sessions, 1, follower=False, seconds=1)
     fetching = sessions.get(first)
     assert fetching is not None
-    sessions.go_on(fetching, at(100))
+    again = Asked(1, fetching.epoch, [], [])
+    assert sessions.take(TERMS._replace(session_id=first), again, at(100)) is fetching
     assert create(sessions, 1, follower=False, seconds=130)
     assert sessions.get(silent) is None
     assert sessions.get(first) is fetching
@@ -290,8 +293,10 @@ class Waits:
 
 def test_a_follower_is_not_woken_for_what_its_next_fetch_tells_it() -> None:
     session = FetchSession(True, at(0))
-    session.asked_by(Asker(2, -1, False, "", -1), rack_aware=False, now=at(0))
-    position = session.position("t", 0)
+    session.asked_by(Asker(2, -1, False, "", -1), rack_aware=False)
+    session.update(Asked(1, -1, [(b"t", 0, -1, 0, -1, -1, 100)], []))
+    [position] = session.positions.values()
+    session.rest(position)
     session.parked = parked = Waits()
     assert position.moved(HIGH_WATERMARK) is None
     assert session.marked == [position]

@@ -15,7 +15,7 @@ SOURCE = ROOT / "src"
 FILES = sorted(path for path in SOURCE.rglob("*.py"))
 NAMES = re.compile(r"(^|_)(util|utils|helper|helpers|manager|common|misc)(_|$)")
 
-MOST_LINES = 500
+MOST_LINES = 600
 MEDIAN_LINES = 200
 MOST_FUNCTION_LINES = 70
 MOST_ATTRIBUTES = 25

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 from unittest import mock
 
@@ -12,8 +14,9 @@ from barnabas.config import Config
 from barnabas.model import Now
 from barnabas.server.node.process import Node
 from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.plane.fetch_asked import FetchFrames
 
-__all__ = ["Counting", "counting", "node_of", "same"]
+__all__ = ["Counting", "counting", "decoding_fetches", "node_of", "same"]
 
 
 class _FixedClock:
@@ -44,6 +47,15 @@ def counting(fast_path: type[Any], result: Counting) -> Any:
         return taken
 
     return mock.patch.object(fast_path, "take", take)
+
+
+@contextmanager
+def decoding_fetches(always: bool) -> Iterator[None]:
+    """Meanwhile no fetch is read from its bytes, if `always`: the decoder reads them all."""
+    with ExitStack() as patched:
+        for name in ("read", "learn") if always else ():
+            patched.enter_context(mock.patch.object(FetchFrames, name, lambda *arguments: None))
+        yield
 
 
 def same(slow: dict[str, bytes], fast: dict[str, bytes]) -> None:

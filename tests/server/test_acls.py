@@ -14,7 +14,7 @@ from barnabas.config import Config
 from barnabas.errors import ErrorCode
 from barnabas.security.acl import Acl, Operation, PatternType, Permission, ResourceType
 from barnabas.server.loop.system import SystemClock
-from barnabas.server.net.consumer_fast_path import ConsumerFastPath
+from barnabas.server.net.fetch_door import FetchDoor
 from barnabas.server.rights.authorizer import SLICE, NodeAuthorizer
 from barnabas.settings.table_access import STANDARD_AUTHORIZER
 from barnabas.wire.schemas.acls import (
@@ -205,9 +205,9 @@ def test_a_right_to_read_that_is_taken_away_is_missed_by_the_next_of_many_equal_
     version: int, in_session: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[bool] = []
-    original = ConsumerFastPath.take
+    original = FetchDoor.take
 
-    def take(self: ConsumerFastPath, *arguments: Any) -> bool:
+    def take(self: FetchDoor, *arguments: Any) -> bool:
         taken.append(original(self, *arguments))
         return taken[-1]
 
@@ -248,5 +248,5 @@ def test_a_right_to_read_that_is_taken_away_is_missed_by_the_next_of_many_equal_
             last = await fetched()
         assert last == (0, True)
 
-    monkeypatch.setattr(ConsumerFastPath, "take", take)
+    monkeypatch.setattr(FetchDoor, "take", take)
     run_secured(tmp_path, monkeypatch, scenario)

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from tests.broker.harness import PAGE_CACHE
 from tests.broker.replication import Replicas
 from tests.patience import PATIENCE_S
@@ -77,7 +76,7 @@ class Leader:
 class World:
     """Node 2 follows node 1 over one line."""
 
-    def __init__(self, *, memo: bool = True) -> None:
+    def __init__(self) -> None:
         self.three = Replicas(log_flush_interval_messages=PAGE_CACHE)
         node = self.three.nodes[2]
         self.follower = node.broker.followers.by_leader[1]
@@ -86,7 +85,7 @@ class World:
         runtime: Any = SimpleNamespace(
             loop=asyncio.get_running_loop(),
             clock=SimpleNamespace(now=lambda: node.now),
-            config=SimpleNamespace(int=lambda name: 500, bool=lambda name: memo),
+            config=SimpleNamespace(int=lambda name: 500),
             step=SimpleNamespace(soon=node.turn, end_now=lambda now: node.turn()),
         )
         self.line = FetchLine(
@@ -113,16 +112,15 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(whole())
 
 
-@pytest.mark.parametrize(("memo", "how"), [(True, "frame"), (False, "object")])
-def test_after_two_fetches_the_others_are_written_like_them(memo: bool, how: str) -> None:
+def test_after_two_fetches_the_others_are_written_like_them() -> None:
     async def story() -> None:
-        world = World(memo=memo)
+        world = World()
         world.tell()
         world.tell()
         for value in "abcde":
             world.produce(value)
             world.tell()
-        assert world.leader.how == ["object"] * 2 + [how] * 6
+        assert world.leader.how == ["object"] * 2 + ["frame"] * 6
         assert world.three.values(2) == list("abcde")
         world.line.end()
 

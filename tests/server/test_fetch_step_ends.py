@@ -1,9 +1,10 @@
-"""Which fetches of a follower that is recognized end the loop step, and how their answers leave."""
+"""Fetches of a follower: those that end the loop step, and how their answers leave."""
 
 from __future__ import annotations
 
 from collections import deque
 from math import inf
+from struct import Struct
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,14 +12,13 @@ import pytest
 from tests.broker.harness import PAGE_CACHE, Answer, Node, batch
 from tests.frames import frame
 
-from barnabas.broker.requests.follower_fetch import FollowerFetches
+from barnabas.broker.requests.fetch import Fetches
 from barnabas.model import Now
-from barnabas.server.net.connection import SENT_AT_ONCE_BYTES
 from barnabas.server.net.context import Client, RequestContext
-from barnabas.server.net.fetch_fast_path import FetchFastPath
+from barnabas.server.net.fetch_door import SENT_AT_ONCE_BYTES, FetchDoor
 from barnabas.sim.kernel.disk import MemoryDisk
-from barnabas.wire.frame import RequestHeader
-from barnabas.wire.replica_fetch import AnswerShape
+from barnabas.wire.frame import read_request_header
+from barnabas.wire.plane.fetch_told import HeardRows
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 
 VERSION = 17
@@ -46,6 +46,7 @@ class Wire:
         self.looks_until = inf
         """Somebody looks at deadlines from then on."""
         self.step = self
+        self.throttle = None
 
     def looks_at(self, deadline: float) -> bool:
         return self.looks_until <= deadline
@@ -92,15 +93,25 @@ class Follower:
             handled_s=Durations(),
             total_s=Durations(),
         )
-        network: Any = SimpleNamespace(runtime=SimpleNamespace(clock=self), step=self.wire, request_ids=0)
+        network: Any = SimpleNamespace(
+            runtime=SimpleNamespace(clock=self),
+            step=self.wire,
+            request_ids=0,
+            limits=SimpleNamespace(max_elements=10_000),
+            platform=SimpleNamespace(monotonic=lambda: 0.0),
+        )
         self.network = network
         connection: Any = self.wire
         route: Any = self.route
-        self.path = FetchFastPath(network, self.node.broker, connection, route)
+        self.door = FetchDoor(network, self.node.broker, connection, route)
         self.min_bytes = min_bytes
         self.session = self.epoch = self.offset = 0
         for _ in range(3):
-            self.usually()
+            self.anew()
+        network.request_ids = self.route.requests.value = 0
+        for what in (self.wire.sent, self.route.handled_s, self.route.total_s):
+            what.clear()
+        self.wire.looked = self.wire.at_once = self.wire.flushed = 0
 
     def now(self) -> Now:
         return self.node.now
@@ -119,24 +130,24 @@ class Follower:
             topics=[FetchTopic(topic_id=self.node.topic_id("t"), partitions=[row])],
         )
 
-    def usually(self) -> None:
-        """The next fetch goes the usual way, and is learned."""
-        request = self.request()
-        answer = self.node.ask(request, VERSION)
-        if not answer.here:
-            self.node.after(WAIT_S + 0.01)
-        self.session = answer.message.session_id
+    def anew(self) -> None:
+        """The next fetch is read anew, and answered."""
+        data = memoryview(frame(self.request(), VERSION, 1))[4:]
+        header, body = read_request_header(data)
         client = Client(1, "PLAINTEXT", "B", False, lambda: None)
-        context = RequestContext(client, RequestHeader(1, VERSION, 1, "test"), 1, 0.0, 100)
-        self.path.learn(context, memoryview(frame(request, VERSION))[4:], request)
+        self.door.read_anew(RequestContext(client, header, 0, 0.0, len(data)), data, body)
+        self.door.end_of_read()
+        if self.wire.line:
+            self.node.after(WAIT_S + 0.01)
+        (self.session,) = Struct(">i").unpack_from(self.wire.sent[-1], 15)
 
     def fetches(self, correlation_id: int = 7, *, received: float = 0.0) -> bool:
         """Its next fetch comes; returns whether it ends the step."""
         data = memoryview(frame(self.request(), VERSION, correlation_id))[4:]
-        assert self.path.take(data, 0, len(data), received)
-        ends = self.path.end_of_read()
+        assert self.door.take(data, received)
+        ends = self.door.end_of_read()
         assert ends is None or ends == self.node.now
-        assert self.path.end_of_read() is None, "what a read had for the end of the step was told"
+        assert self.door.end_of_read() is None, "what a read had for the end of the step was told"
         return ends is not None
 
     def produced(self, acks: int = 1) -> Answer:
@@ -145,15 +156,10 @@ class Follower:
         self.node.turn()
         return answer
 
-    def throttled(self) -> None:
-        """From now on the usual way serves it, and waits in its place."""
-        self.node.configure("t", leader_replication_throttled_replicas="*")
-        self.node.turn()
-
     def told(self, correlation_id: int = 7) -> list[tuple[int, int]]:
         """What the next answer says: high watermark and bytes of records of each partition."""
         answer = self.wire.sent.pop(0)
-        rows = AnswerShape(self.session).read(memoryview(answer)[4:], correlation_id)
+        rows = HeardRows(self.session).read(memoryview(answer)[4:], correlation_id)
         assert rows is not None
         return [(row.high_watermark, len(row.records)) for row in rows]
 
@@ -161,12 +167,12 @@ class Follower:
 SIZE = len(batch("a record"))
 
 
-def test_a_fetch_that_is_answered_at_once_ends_the_step() -> None:
+def test_a_fetch_that_is_answered_at_once_needs_no_end_of_the_step() -> None:
     follower = Follower()
     follower.produced()
-    assert follower.fetches()
+    assert not follower.fetches()
     assert follower.told() == [(0, SIZE)]
-    assert follower.wire.looked == 1 and not follower.wire.line
+    assert follower.wire.looked == 0 and not follower.wire.line
     assert follower.network.request_ids == follower.route.requests.value == 1
 
 
@@ -181,7 +187,7 @@ def test_a_fetch_that_waits_and_lets_nobody_go_on_ends_no_step() -> None:
 def test_a_fetch_that_lets_a_producer_go_on_ends_the_step_though_it_waits() -> None:
     follower = Follower()
     produced = follower.produced(acks=-1)
-    assert follower.fetches()
+    follower.fetches()
     follower.told()
     follower.offset = 1
     assert not produced.here
@@ -219,7 +225,7 @@ def test_answers_leave_in_the_order_of_their_fetches() -> None:
     follower.wire.line.appendleft(blocked)
     follower.produced()
     follower.produced()
-    assert follower.fetches(8)
+    follower.fetches(8)
     assert follower.wire.sent == [] and len(follower.wire.line) == 3
     blocked.done = True
     follower.wire.slot_done(blocked)
@@ -232,12 +238,14 @@ def test_much_that_is_to_be_sent_is_sent_before_the_end_of_the_step() -> None:
         follower = Follower()
         follower.produced()
         follower.wire.pending = pending
+        follower.wire.line.append(SimpleNamespace(send=lambda now: True))  # (so it is no small one, alone)
         follower.fetches()
+        follower.wire.slot_done(None)
         assert follower.wire.flushed == flushed
         assert len(follower.wire.sent) == 1
 
 
-def test_an_answer_that_took_long_to_find_is_sent_the_usual_way_which_tells_of_it() -> None:
+def test_an_answer_that_took_long_to_find_is_told_of() -> None:
     follower = Follower()
     follower.produced()
     follower.route.slow_s = -1.0
@@ -251,7 +259,7 @@ def test_an_answer_that_took_long_to_find_is_sent_the_usual_way_which_tells_of_i
 
 
 def test_an_answer_that_is_sent_is_counted_with_its_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barnabas.server.net.fetch_fast_path.monotonic", lambda: 12.0)
+    monkeypatch.setattr("barnabas.server.net.fetch_door.monotonic", lambda: 12.0)
     follower = Follower()
     follower.fetches(received=10.0)
     follower.produced()
@@ -259,32 +267,18 @@ def test_an_answer_that_is_sent_is_counted_with_its_times(monkeypatch: pytest.Mo
     assert follower.route.total_s == [990.0]
 
 
-def test_a_fetch_whose_session_ended_waits_for_nothing_and_is_not_taken() -> None:
-    follower = Follower()
-    session = follower.node.broker.sessions.get(follower.session)
-    assert session is not None
-    session.end()
-    data = memoryview(frame(follower.request(), VERSION, 7))[4:]
-    assert not follower.path.take(data, 0, len(data), 0.0)
-    assert follower.path.end_of_read() is None
-    assert follower.network.request_ids == follower.route.requests.value == 0
-
-
 def test_a_fetch_that_fails_inside_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*arguments: Any) -> None:
         raise RuntimeError("of ours")
 
     follower = Follower()
-    monkeypatch.setattr(FollowerFetches, "fetch", fails)
+    monkeypatch.setattr(Fetches, "serve", fails)
     assert not follower.fetches()
     assert follower.wire.closed and not follower.wire.line
 
 
-@pytest.mark.parametrize("usual", [False, True])
-def test_a_connection_that_is_gone_leaves_nothing_that_waits(usual: bool) -> None:
+def test_a_connection_that_is_gone_leaves_nothing_that_waits() -> None:
     follower = Follower()
-    if usual:
-        follower.throttled()
     follower.fetches()
     [place] = follower.wire.line
     place.cancel()
@@ -294,14 +288,3 @@ def test_a_connection_that_is_gone_leaves_nothing_that_waits(usual: bool) -> Non
     assert session is not None and session.parked is None
     follower.produced()
     assert follower.wire.sent == []
-
-
-def test_where_the_usual_way_waits_its_answer_takes_the_place() -> None:
-    follower = Follower()
-    follower.throttled()
-    assert not follower.fetches()
-    [place] = follower.wire.line
-    assert place.waiting is not None
-    follower.produced()
-    assert len(follower.wire.sent) == 1 and place.waiting is None
-    assert not follower.wire.line

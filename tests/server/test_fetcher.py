@@ -59,6 +59,8 @@ class Leader:
 
     address = "leader:9092"
 
+    logs_in_again = True  # (so that fetches are made of objects, which this one understands)
+
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.closed = False

@@ -19,7 +19,7 @@ from barnabas.server.rights.needed import Needed, needed
 
 HANDLERS = {
     0: "barnabas.broker.requests.produce",
-    1: "barnabas.broker.requests.fetch_reader",
+    1: "barnabas.broker.requests.reading",
     2: "barnabas.broker.requests.list_offsets",
     3: "barnabas.server.api.metadata",
     21: "barnabas.broker.requests.delete_records",

@@ -19,6 +19,7 @@ from tests.server.test_node import connect, create, fetch, on, produce, settings
 import barnabas
 from barnabas.model import Uuid
 from barnabas.server.node.process import Node
+from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.schemas.quorum import AddRaftVoterRequest, AddRaftVoterRequestListener
 
 ROOT = Path(barnabas.__file__).parent
@@ -86,6 +87,42 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
     on(asyncio.new_event_loop, settings(tmp_path_factory.mktemp("node")), work)
     return found
+
+
+@pytest.mark.parametrize("version", [11, 17])
+@pytest.mark.parametrize("who", ["a consumer", "a session"])
+def test_a_fetch_goes_one_way_the_first_time_and_the_hundredth(
+    who: str, version: int, tmp_path: Path, lines: dict[str, list[str]]
+) -> None:
+    found: list[list[str]] = []
+
+    async def work(node: Node) -> None:
+        async with await connect(node) as connection:
+            await create(connection, "t")
+            await connection.request(produce("t", b"one"), 12)
+            topic = node.broker.topic("t")
+            assert topic is not None
+            session, epoch = 0, -1 if who == "a consumer" else 0
+
+            async def ask() -> None:
+                nonlocal session, epoch
+                row = FetchPartition(partition=0, partition_max_bytes=1000)
+                asked = FetchRequest(
+                    session_id=session,
+                    session_epoch=epoch,
+                    topics=[FetchTopic(topic="t", topic_id=topic.id, partitions=[row])],
+                )
+                answer: Any = await connection.request(asked, version)
+                session, epoch = answer.session_id, epoch + (epoch >= 0)
+
+            for number in range(1, 101):
+                if number in (1, 2, 100):
+                    found.append(await main_line(ask(), PATHS["Fetch"].deed))
+                else:
+                    await ask()
+
+    on(asyncio.new_event_loop, settings(tmp_path), work)
+    assert found == [lines["Fetch"]] * 3
 
 
 def newcomer() -> AddRaftVoterRequest:

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from tests.frames import frame
 
 from barnabas.model import Uuid
-from barnabas.wire.consumer_fetch import topic_bytes
-from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 
-__all__ = ["answers", "damaged", "framed", "ids", "int32", "int64", "named", "positions", "said", "topic_of"]
+__all__ = ["damaged", "framed", "ids", "int32", "int64", "named", "positions", "topic_of"]
 
 int32, int64 = st.integers(-(1 << 31), (1 << 31) - 1), st.integers(-(1 << 63), (1 << 63) - 1)
 ids = st.binary(min_size=16, max_size=16).map(Uuid)
@@ -33,19 +32,6 @@ def named(**name: st.SearchStrategy[Any]) -> st.SearchStrategy[list[FetchTopic]]
     return st.lists(topic, max_size=3)
 
 
-def answers(aborted: st.SearchStrategy[Any]) -> st.SearchStrategy[PartitionData]:
-    """What is told of one partition."""
-    return st.builds(
-        PartitionData,
-        partition_index=int32,
-        high_watermark=int64,
-        last_stable_offset=int64,
-        log_start_offset=int64,
-        aborted_transactions=aborted,
-        records=st.binary(max_size=300),
-    )
-
-
 def topic_of(partitions: int) -> list[FetchTopic]:
     """One topic with so many partitions."""
     rows = [FetchPartition(partition=n) for n in range(partitions)]
@@ -55,23 +41,6 @@ def topic_of(partitions: int) -> list[FetchTopic]:
 def framed(request: FetchRequest, version: int, correlation: int = 1) -> memoryview:
     """The frame of a request, without its length."""
     return memoryview(frame(request, version, correlation))[4:]
-
-
-def said(topics: list[FetchTopic], version: int) -> list[tuple[Any, ...]]:
-    """The rows of a request that was read by the decoder."""
-    return [
-        (
-            topic_bytes(version, topic.topic_id if version >= 13 else topic.topic),
-            row.partition,
-            row.current_leader_epoch,
-            row.fetch_offset,
-            row.last_fetched_epoch,
-            row.log_start_offset,
-            row.partition_max_bytes,
-        )
-        for topic in topics
-        for row in topic.partitions
-    ]
 
 
 def damaged(good: bytes | memoryview, begin: int = 0) -> Iterator[tuple[int, memoryview]]:

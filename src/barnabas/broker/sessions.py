@@ -26,23 +26,21 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.broker.replicas.replica_progress import NEVER
 from barnabas.broker.watching import END, FOLLOWED, HIGH_WATERMARK, START, STATE
 from barnabas.errors import ErrorCode
-from barnabas.model import Epoch, NodeId, Now, Offset, Uuid
+from barnabas.model import Epoch, NodeId, Now, Offset
 from barnabas.ports import Randomness
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.partition import Partition
     from barnabas.broker.replicas.replica_progress import ReplicaProgress
     from barnabas.broker.watching import ParkedFetch
-    from barnabas.wire.schemas.fetch import FetchRequest
+    from barnabas.wire.plane.fetch_asked import Asked, AskedRow, Terms
 
 __all__ = [
     "Asker",
-    "FetchPlan",
     "FetchPosition",
     "FetchSession",
     "SessionCache",
     "SessionStatistics",
-    "TopicKey",
     "next_epoch",
 ]
 
@@ -50,11 +48,7 @@ EVICTABLE_AFTER = 120.0
 """Any session may be evicted after so many idle seconds; a less valuable one after living for so many seconds."""
 MOST_POSITIONS = 100_000
 """A session holds at most so many partitions, whether they exist or not."""
-TOPIC_IDS_SINCE = 13
 _LAST_EPOCH = (1 << 31) - 1
-
-TopicKey = str | Uuid
-"""A topic as a fetch names it: by name below version 13, by id from there on."""
 
 
 def next_epoch(epoch: int) -> int:
@@ -85,15 +79,19 @@ _NOBODY = Asker(-2, -1, False, "", -1)
 class FetchPosition:
     """One partition of a fetch: where the client reads, and what it was last told.
 
-    `partition` is what it read from when somebody looked last.
+    `topic` is an id, or a name in UTF-8, as in a row; `partition` is what it reads from, which holds as long as
+    the broker's generation is `located_in`.
     """
 
     __slots__ = (
         "_progress",
+        "at_end",
         "current_leader_epoch",
+        "doubted",
         "high_watermark",
         "index",
         "last_fetched_epoch",
+        "located_in",
         "log_start",
         "max_bytes",
         "offset",
@@ -105,7 +103,7 @@ class FetchPosition:
         "topic",
     )
 
-    def __init__(self, session: FetchSession, topic: TopicKey, index: int) -> None:
+    def __init__(self, session: FetchSession, topic: bytes, index: int) -> None:
         self.session = session
         self.topic = topic
         self.index = index
@@ -119,22 +117,34 @@ class FetchPosition:
         self.high_watermark: Offset = -1
         self.log_start: Offset = -1
         self.partition: Partition | None = None
-        self.still = False
-        """Whether the last look found nothing to say: a second such look lets it rest (`follower_fetch`)."""
+        self.located_in = -1
+        self.at_end = False
+        """Whether, once its client knows the offsets, there is nothing more to say until something moves."""
+        self.still = True
+        """Whether the last look at it found no records: a follower's rests at the second such look in a row."""
+        self.doubted = False
+        """Whether its follower reads again what it had before."""
         self._progress: ReplicaProgress | None = None
         """While a follower's position is at rest: what its leader knows of it."""
 
-    def ask(
-        self, leader_epoch: Epoch, offset: Offset, last_epoch: Epoch, log_start: Offset, max_bytes: int
-    ) -> None:
+    def ask(self, row: AskedRow) -> None:
         """Take over what the client asks now; what it was told stays, and there may be more to say."""
-        self.offset = offset
-        self.max_bytes = max_bytes
-        self.current_leader_epoch = leader_epoch
-        self.last_fetched_epoch = last_epoch
-        self.replica_log_start = log_start
+        (
+            _,
+            _,
+            self.current_leader_epoch,
+            self.offset,
+            self.last_fetched_epoch,
+            self.replica_log_start,
+            self.max_bytes,
+        ) = row
         if self not in self.session._marked:
             self.session.note(self)
+
+    def begin_anew(self) -> None:
+        """Its client knows nothing (any more)."""
+        self.high_watermark = self.log_start = -1
+        self.still = True
 
     @property
     def watches_for(self) -> int:
@@ -165,10 +175,10 @@ class FetchPosition:
             progress.rests(session)
 
     def __repr__(self) -> str:
-        return f"<FetchPosition {self.topic}-{self.index} @{self.offset}>"
+        return f"<FetchPosition {self.topic!r}-{self.index} @{self.offset}>"
 
 
-Positions = dict[tuple[TopicKey, int], FetchPosition]
+Positions = dict[tuple[bytes, int], FetchPosition]
 
 
 class FetchSession:
@@ -220,42 +230,34 @@ class FetchSession:
     def worth(self) -> tuple[bool, int]:
         return self.follower, len(self.positions)
 
-    def update(self, request: FetchRequest) -> None:
-        """Add and change what the request names, then remove what it forgets."""
+    def update(self, asked: Asked) -> None:
+        """Add and change what a request names, then remove what it forgets."""
         positions = self.positions
-        for topic in request.topics:
-            key: TopicKey = topic.topic_id if self.by_id else topic.topic
-            for asked in topic.partitions:
-                position = self.position(key, asked.partition)
-                position.ask(
-                    asked.current_leader_epoch,
-                    asked.fetch_offset,
-                    asked.last_fetched_epoch,
-                    asked.log_start_offset,
-                    asked.partition_max_bytes,
-                )
-        for forgotten in request.forgotten_topics_data:
-            key = forgotten.topic_id if self.by_id else forgotten.topic
-            for index in forgotten.partitions:
-                gone = positions.pop((key, index), None)
-                if gone is not None:
-                    self.note(gone)
-                    del self._marked[gone]
-                    self.found(gone, None)
+        for row in asked.rows:
+            position = positions.get(row[:2])
+            if position is None:
+                position = self._position(row[0], row[1])
+            position.ask(row)
+        for place in asked.forgotten:
+            gone = positions.pop(place, None)
+            if gone is not None:
+                self.note(gone)
+                del self._marked[gone]
+                self.found(gone, None)
 
-    def position(self, topic: TopicKey, index: int) -> FetchPosition:
-        """Its position in a partition, behind the others if it has none yet."""
-        position = self.positions.get((topic, index))
-        if position is None:
-            position = self.positions[topic, index] = FetchPosition(self, topic, index)
-            self._last(position)
+    def _position(self, topic: bytes, index: int) -> FetchPosition:
+        """Make a position, behind the others."""
+        position = self.positions[topic, index] = FetchPosition(self, topic, index)
+        self._places += 1
+        position.place = self._places
         return position
 
-    def asked_by(self, asker: Asker, *, rack_aware: bool, now: Now) -> None:
-        """A fetch of its client.  Another asker than before may read something else, everywhere."""
+    def asked_by(self, asker: Asker, *, rack_aware: bool) -> None:
+        """This one asks from now on.  Another one than before may read something else, everywhere."""
         if asker != self.asker:
             self.note_all()
-            self.asker = asker
+            for position in self.positions.values():
+                position.located_in = -1  # (it may be something that this one may not read)
             self.follower = asker.replica >= 0
             if self.follower:
                 self.looks_at = END | START | STATE | HIGH_WATERMARK
@@ -265,7 +267,7 @@ class FetchSession:
                 self.looks_at = self.wakes_for | (FOLLOWED if asker.rack else 0)
             if self._watching:
                 self.watch()
-        self.fetched_at = now.mono
+        self.asker = asker
 
     # ---- what moved --------------------------------------------------------------------------------------
 
@@ -311,14 +313,18 @@ class FetchSession:
             if position.partition is not None:
                 position.partition.watchers.add(position)
 
-    def end(self) -> None:
-        """It is over: be told nothing any more, and leave nothing to the garbage collector."""
-        self.ended = True
+    def unwatch(self) -> None:
+        """Be told nothing any more."""
         if self._watching:
             self._watching = False
             for position in self.positions.values():
                 if position.partition is not None:
                     position.partition.watchers.discard(position)
+
+    def end(self) -> None:
+        """It is over: leave nothing to the garbage collector."""
+        self.ended = True
+        self.unwatch()
         self.positions.clear()
         self._marked.clear()
 
@@ -327,10 +333,6 @@ class FetchSession:
         for position in positions:
             self._places = position.place = self._places + 1
 
-    def _last(self, position: FetchPosition) -> None:
-        self._places += 1
-        position.place = self._places
-
     def __repr__(self) -> str:
         kind = "follower" if self.follower else "consumer"
         return f"<FetchSession {self.id} {kind} epoch={self.epoch} partitions={len(self.positions)}>"
@@ -338,24 +340,6 @@ class FetchSession:
 
 def _place(position: FetchPosition) -> int:
     return position.place
-
-
-class FetchPlan(NamedTuple):
-    """What one fetch request reads, worked out by `SessionCache.plan`.
-
-    `error` answers the request as a whole.  `session` has its positions; an incremental request continues a
-    session of the cache, with `epoch` what its epoch must still be when the answer leaves.  `create`: the
-    session shall go on after this request.
-    """
-
-    error: ErrorCode
-    session: FetchSession
-    epoch: int
-    create: bool
-
-    @property
-    def incremental(self) -> bool:
-        return self.epoch > 0
 
 
 class SessionStatistics(NamedTuple):
@@ -375,37 +359,34 @@ class SessionCache:
         self._random = random
         self._sessions: dict[int, FetchSession] = {}
 
-    def plan(self, request: FetchRequest, version: int, now: Now) -> FetchPlan:
-        """Work out what a request reads; an incremental one changes its session here."""
-        by_id = version >= TOPIC_IDS_SINCE
-        if request.session_epoch <= 0:
-            if request.session_id:
-                self._remove(request.session_id)
-            single = FetchSession(by_id, now)
-            single.update(request)
-            return FetchPlan(ErrorCode.NONE, single, 0, request.session_epoch == 0)
-        session = self._sessions.get(request.session_id)
-        if session is None:
-            return _nothing(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, by_id, now)
-        if session.epoch != request.session_epoch:
-            return _nothing(ErrorCode.INVALID_FETCH_SESSION_EPOCH, by_id, now)
-        if session.by_id != by_id:
-            return _nothing(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, by_id, now)
-        session.update(request)
-        if not session.positions:
-            self._remove(session.id)
-            return _nothing(ErrorCode.NONE, by_id, now)
-        if len(session.positions) > MOST_POSITIONS:
-            self._remove(session.id)
-            return _nothing(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, by_id, now)
-        self.go_on(session, now)
-        return FetchPlan(ErrorCode.NONE, session, session.epoch, False)
+    def take(self, terms: Terms, asked: Asked, now: Now) -> FetchSession | ErrorCode:
+        """Return the session of a request, with its positions changed; the error that answers the request, or NONE
+        where it reads nothing (any more).
 
-    def go_on(self, session: FetchSession, now: Now) -> None:
-        """The next fetch of a session in this cache came, with the epoch it must have."""
-        session.epoch = next_epoch(session.epoch)
+        One that belongs to no session, or begins one, gets a session that is not in the cache.
+        """
+        session_id, epoch = terms.session_id, asked.session_epoch
+        if epoch <= 0:
+            if session_id:
+                self._remove(session_id)
+            single = FetchSession(terms.by_id, now)
+            single.update(asked)
+            return single
+        session = self._sessions.get(session_id)
+        if session is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.by_id != terms.by_id:
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        session.update(asked)
+        if not 0 < (count := len(session.positions)) <= MOST_POSITIONS:
+            self._remove(session_id)
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND if count else ErrorCode.NONE
+        session.epoch = next_epoch(epoch)
         session.used = now.mono
-        self._sessions[session.id] = self._sessions.pop(session.id)
+        self._sessions[session_id] = self._sessions.pop(session_id)
+        return session
 
     def create(self, session: FetchSession, now: Now) -> int:
         """Keep the session of one request; returns its id, or 0 when there is no slot for it."""
@@ -460,8 +441,3 @@ class SessionCache:
 
     def __repr__(self) -> str:
         return f"<SessionCache {len(self._sessions)} of {self.slots}>"
-
-
-def _nothing(error: ErrorCode, by_id: bool, now: Now) -> FetchPlan:
-    """A request that reads nothing."""
-    return FetchPlan(error, FetchSession(by_id, now), 0, False)

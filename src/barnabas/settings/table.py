@@ -129,10 +129,6 @@ _s("barnabas.produce.memo", "boolean", True,
    "Recognize a Produce request that equals an earlier one of its connection up to the records, and do "
    "not decode it again; read one of several partitions straight from its bytes. Answers and logs are the same "
    "either way; turn it off only to diagnose a fault.")
-_s("barnabas.fetch.memo", "boolean", True,
-   "Recognize the fetches of a consumer or a follower that equal an earlier one of its connection but for the "
-   "positions that move, and read those straight from the bytes; as a follower, write such fetches and read their "
-   "answers so. Both are the same either way; turn it off only to diagnose a fault.")
 _s("request.timeout.ms", "int", 30000,
    "How long this node waits for another node's answer.", low=1, high=MAX_INT)
 _s("max.request.partition.size.limit", "int", 2000,

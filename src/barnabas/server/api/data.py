@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.requests.delete_records import delete_records
 from barnabas.broker.requests.describe_producers import describe_producers
-from barnabas.broker.requests.fetch import fetch
 from barnabas.broker.requests.leader_epochs import offsets_for_leader_epoch
 from barnabas.broker.requests.list_offsets import list_offsets
 from barnabas.broker.requests.produce import produce
@@ -15,10 +14,8 @@ from barnabas.broker.requests.produce_several import SeveralBatches, produce_sev
 from barnabas.broker.requests.txn_markers import CompleteTransaction, write_txn_markers
 from barnabas.ports import Clock
 from barnabas.server.net.context import RequestContext
-from barnabas.server.net.throttle import Throttle
 from barnabas.server.observe.traffic import Traffic
 from barnabas.wire.codec.message import Message
-from barnabas.wire.schemas.fetch import FetchRequest, FetchResponse
 from barnabas.wire.schemas.offsets import (
     DeleteRecordsRequest,
     ListOffsetsRequest,
@@ -39,11 +36,10 @@ __all__ = ["DataApi"]
 class DataApi:
     """Records in and out.
 
-    `traffic` counts what is produced; `complete` ends transactions of groups; `throttle` knows how much a consumer
-    may read.
+    `traffic` counts what is produced; `complete` ends transactions of groups.
     """
 
-    __slots__ = ("_broker", "_clock", "_complete", "_throttle", "_traffic")
+    __slots__ = ("_broker", "_clock", "_complete", "_traffic")
 
     def __init__(
         self,
@@ -51,13 +47,11 @@ class DataApi:
         clock: Clock,
         traffic: Traffic,
         complete: CompleteTransaction,
-        throttle: Throttle,
     ) -> None:
         self._broker = broker
         self._clock = clock
         self._traffic = traffic
         self._complete = complete
-        self._throttle = throttle
 
     def produce(
         self, context: RequestContext, request: ProduceRequest | SeveralBatches
@@ -70,13 +64,9 @@ class DataApi:
         self._traffic.produced(request)
         return produce(self._broker, context, request, context.version, self._clock.now())
 
-    def fetch(self, context: RequestContext, request: FetchRequest) -> FetchResponse | Waiting:
-        """Fetch (key 1)."""
-        replica = request.replica_state.replica_id if context.version >= 15 else request.replica_id
-        context.between_brokers = replica >= 0
-        if self._throttle.quotas.active:
-            request = self._throttle.shrunk(context, request)
-        return fetch(self._broker, context, request, context.version, self._clock.now())
+    def fetch(self, context: RequestContext, request: Message) -> Message:
+        """Fetch (key 1) comes in by a door of its own (`net/fetch_door`), never here."""
+        raise AssertionError(f"{context} did not come by its door")
 
     def list_offsets(self, context: RequestContext, request: ListOffsetsRequest) -> Message:
         """ListOffsets (key 2)."""

@@ -23,6 +23,7 @@ from time import monotonic
 from typing import Any, Protocol, cast
 
 from barnabas.errors import ShortFileError, StorageError, WireError
+from barnabas.model import Now
 from barnabas.server.loop.memory import MemoryBudget
 from barnabas.server.net.bind import unpace
 from barnabas.server.net.context import Client, RequestContext
@@ -30,12 +31,12 @@ from barnabas.server.net.frame_reader import MUCH_BYTES, Receiving
 from barnabas.server.net.network import Network
 from barnabas.server.net.route import Route
 from barnabas.server.net.send_queue import SendQueue
-from barnabas.server.net.slot import FastPath, Place, Slot
+from barnabas.server.net.slot import Door, FastPath, Place, Slot
 from barnabas.server.net.throttle import Throttle
 from barnabas.server.observe import events
 from barnabas.server.observe.metrics import Counter
 from barnabas.wire.frame import write_response
-from barnabas.wire.replica_fetch import PlainAnswer, write_plain_answer
+from barnabas.wire.plane.fetch_told import FetchAnswer, write_fetch_answer
 
 __all__ = ["Acceptor", "Connection", "TakeFrame"]
 
@@ -86,6 +87,7 @@ class Connection(asyncio.BufferedProtocol):
         "_yields",
         "client",
         "fast_path",
+        "fetches",
         "id",
         "last_active",
         "line",
@@ -110,6 +112,8 @@ class Connection(asyncio.BufferedProtocol):
         """Unanswered requests beyond one for each place in the line."""
         self.fast_path: FastPath | None = None
         """What its client was seen to send; None before that is known."""
+        self.fetches: Door | None = None
+        """The way in for its fetches; None before the first."""
         self.client.principal_changed = self._forget_fast_path
         self._receiving: Receiving = cast("Receiving", None)
         self._closing = False
@@ -189,7 +193,7 @@ class Connection(asyncio.BufferedProtocol):
                 receiving.keep(lent[used:total])
             if keep:
                 receive_buffer.keep(used)
-        if self.fast_path is not None and (served := self.fast_path.end_of_read()) is not None:
+        if (served := self._end_of_read()) is not None:
             network.step.end_of_read(self, self.last_active, served)
         if nbytes >= MUCH_BYTES and receiving.had_its_share(network.platform.monotonic(), SHARE_OF_STEP_S):
             self._yields = True
@@ -212,12 +216,19 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- frames --
 
+    def _end_of_read(self) -> Now | None:
+        """Every frame of one read was handed on.  Returns when they were served if the loop step must end because
+        of them."""
+        served = None if self.fast_path is None else self.fast_path.end_of_read()
+        if self.fetches is not None and (ends := self.fetches.end_of_read()) is not None:
+            served = ends
+        return served
+
     def _forget_fast_path(self) -> None:
         """The client is somebody else from now on (a login): what it was seen to send is looked at anew."""
-        if self.fast_path is not None:
-            if self.fast_path.end_of_read() is not None:
-                self._network.step.soon()
-            self.fast_path = None
+        if self._end_of_read() is not None:
+            self._network.step.soon()
+        self.fast_path = self.fetches = None
 
     def _take_frames(self, data: memoryview, total: int) -> tuple[int, bool]:
         """Hand on the whole frames of data[:total]; returns the bytes used and whether they must stay."""
@@ -327,8 +338,8 @@ class Connection(asyncio.BufferedProtocol):
                 response = throttle.answering(self, context, response)
             parts: list[Any] = []
             try:
-                if isinstance(response, PlainAnswer):
-                    size = write_plain_answer(parts, context.correlation_id, response)
+                if isinstance(response, FetchAnswer):
+                    size = write_fetch_answer(parts, context.correlation_id, context.version, response)
                 else:
                     size = write_response(parts, context.correlation_id, route.key, context.version, response)
             except (WireError, StorageError) as error:
@@ -433,7 +444,7 @@ class Connection(asyncio.BufferedProtocol):
             waiting = memoryview(bytearray(receiving.rest))
             receiving.set_rest(b"")
             used, _ = self._take_frames(waiting, len(waiting))
-            if self.fast_path is not None and self.fast_path.end_of_read() is not None:
+            if self._end_of_read() is not None:
                 self._network.step.soon()
             if self._closing:
                 return

@@ -17,9 +17,8 @@ from barnabas.broker.requests.produce import ProduceWaiting
 from barnabas.errors import ErrorCode, KafkaError, StorageError, WireError
 from barnabas.security.scram import LoginRefused
 from barnabas.server.net.connection import Connection
-from barnabas.server.net.consumer_fast_path import ConsumerFastPath
 from barnabas.server.net.context import NoAnswerError, RequestContext
-from barnabas.server.net.fetch_fast_path import FetchFastPath
+from barnabas.server.net.fetch_door import FetchDoor
 from barnabas.server.net.network import Network
 from barnabas.server.net.produce_fast_path import ProduceFastPath
 from barnabas.server.net.produce_several import SeveralReader
@@ -52,12 +51,12 @@ def _padded(api_key: int, frame: memoryview, end: int) -> bool:
 class Requests:
     """What one kind of listener serves.
 
-    `fast_path` makes what a connection remembers of its producer, `follower` of its follower, `consumer` of its
-    consumer, `several` reads requests of several partitions; None: every request takes the slow path.  Rights are
-    asked for by the routes' own handlers (`server/rights`).
+    `fast_path` makes what a connection remembers of its producer, `several` reads requests of several partitions;
+    None: every one takes the slow path.  `fetches` makes the door for the fetches of a connection; None: they have
+    a handler like the rest.  Rights are asked for by the routes' own handlers (`server/rights`).
     """
 
-    __slots__ = ("_consumer", "_fast_path", "_follower", "_network", "_several", "routes")
+    __slots__ = ("_fast_path", "_fetches", "_network", "_several", "routes")
 
     def __init__(
         self,
@@ -65,19 +64,19 @@ class Requests:
         routes: Iterable[Route],
         *,
         fast_path: Callable[[Connection, Route], ProduceFastPath] | None = None,
-        follower: Callable[[Connection, Route], FetchFastPath] | None = None,
-        consumer: Callable[[Connection, Route], ConsumerFastPath] | None = None,
+        fetches: Callable[[Connection, Route], FetchDoor] | None = None,
         several: SeveralReader | None = None,
     ) -> None:
         self._network = network
         self._fast_path = fast_path
-        self._follower = follower
-        self._consumer = consumer
+        self._fetches = fetches
         self._several = several
         self.routes = {route.key: route for route in routes}
 
     def take(self, connection: Connection, frame: memoryview, received: float) -> bool:
         """Serve one frame.  Returns whether its bytes must stay untouched until the end of the loop step."""
+        if (door := connection.fetches) is not None and door.take(frame, received):
+            return False
         session = connection.client.login
         if session is not None and session.login.takes_raw_token:
             session.take_raw(bytes(frame))
@@ -95,6 +94,8 @@ class Requests:
         if session is not None and (why := session.login.refusal(header.api_key, route.name)) is not None:
             return self._not_logged_in(connection, why)
         route.requests.value += 1
+        if header.api_key == FETCH_KEY and self._fetches is not None:
+            return self._fetch(connection, route, context, frame, position)
         request: Any = None
         if header.api_key == PRODUCE_KEY and self._several is not None:
             request = self._several.read(context, frame, position)
@@ -110,30 +111,29 @@ class Requests:
             throttle.arrived(connection, context)
         answer = self._serve(connection, route, context, request)
         if header.api_key != PRODUCE_KEY:
-            if header.api_key == FETCH_KEY:
-                self._learn_fetch(connection, route, context, frame, request)
             return False
         if self._fast_path is not None and isinstance(answer, ProduceWaiting) and not answer.done:
             if throttle is not None and throttle.is_limited(context):
                 return True
-            if connection.fast_path is None or isinstance(connection.fast_path, ConsumerFastPath):
+            if connection.fast_path is None:
                 connection.fast_path = self._fast_path(connection, route)
             if isinstance(connection.fast_path, ProduceFastPath):
                 connection.fast_path.learn(context, frame, position, request, answer)
         return True
 
-    def _learn_fetch(
-        self, connection: Connection, route: Route, context: RequestContext, frame: memoryview, request: Any
-    ) -> None:
-        """Remember what the fetches of a connection look like; one that also produces is a producer's."""
-        make = self._follower if context.between_brokers else self._consumer
-        kind = FetchFastPath if context.between_brokers else ConsumerFastPath
-        if make is None:
-            return
-        if connection.fast_path is None:
-            connection.fast_path = make(connection, route)
-        if isinstance(connection.fast_path, kind):
-            connection.fast_path.learn(context, frame, request)
+    def _fetch(
+        self, connection: Connection, route: Route, context: RequestContext, frame: memoryview, position: int
+    ) -> bool:
+        """Serve a fetch that is the first of its connection, or on other terms than the last one."""
+        assert self._fetches is not None
+        door = connection.fetches
+        if not isinstance(door, FetchDoor):
+            door = connection.fetches = self._fetches(connection, route)
+        try:
+            door.read_anew(context, frame, position)
+        except WireError as error:
+            return self._malformed(connection, f"{route.name} v{context.version}", error)
+        return False
 
     def _serve(self, connection: Connection, route: Route, context: RequestContext, request: Any) -> Any:
         """Have a request that was read answered, now or later.  Returns what its handler returned."""

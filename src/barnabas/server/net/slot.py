@@ -12,7 +12,7 @@ from barnabas.model import Now
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.route import Route
 
-__all__ = ["FastPath", "Line", "NothingAhead", "Place", "Slot"]
+__all__ = ["Door", "FastPath", "Line", "Place", "Slot"]
 
 
 class Place(Protocol):
@@ -28,7 +28,7 @@ class Place(Protocol):
 
 
 class FastPath(Protocol):
-    """What the client of a connection was seen to send (`produce_fast_path`, `fetch_fast_path`)."""
+    """What the client of a connection was seen to send (`produce_fast_path`)."""
 
     @property
     def ahead(self) -> int:
@@ -57,14 +57,17 @@ class FastPath(Protocol):
         ...
 
 
-class NothingAhead:
-    """For those who look at one frame after the other."""
+class Door(Protocol):
+    """The way in for the fetches of a connection (`fetch_door`)."""
 
-    __slots__ = ()
-    ahead = 0
+    def take(self, frame: memoryview, received: float) -> bool:
+        """Serve a frame on the same terms as the last one.  False: nothing was done, it has to be read anew."""
+        ...
 
-    def take_ahead(self, data: memoryview, total: int, received: float, room: int) -> int:
-        return 0
+    def end_of_read(self) -> Now | None:
+        """Every frame of one read was handed on.  Returns when they were served if the loop step must end because
+        of them."""
+        ...
 
 
 class Line(Protocol):

@@ -14,7 +14,8 @@ from barnabas.ports import Clock
 from barnabas.server.net.context import RequestContext
 from barnabas.server.observe.metrics import Metrics
 from barnabas.wire.codec.message import replace
-from barnabas.wire.schemas.fetch import FetchRequest, FetchResponse
+from barnabas.wire.plane.fetch_asked import Terms
+from barnabas.wire.plane.fetch_told import FetchAnswer
 
 __all__ = ["Mutable", "Throttle"]
 
@@ -52,12 +53,12 @@ class Throttle:
         size = CONSUMER if context.api_key == _FETCH else PRODUCER
         return any(self.quotas.limits(quota, user, client) for quota in (size, REQUESTS))
 
-    def shrunk(self, context: RequestContext, request: FetchRequest) -> FetchRequest:
-        """The fetch of a consumer, asking for no more than its quota allows at once (in all full windows)."""
+    def shrunk(self, context: RequestContext, terms: Terms) -> Terms:
+        """The terms of a consumer, asking for no more than its quota allows at once (in all full windows)."""
         most = None if context.between_brokers else self.quotas.most_at_once(CONSUMER, *_whom(context))
-        if most is None or most >= request.max_bytes:
-            return request
-        return replace(request, max_bytes=most, min_bytes=min(request.min_bytes, most))
+        if most is None or most >= terms.max_bytes:
+            return terms
+        return terms._replace(max_bytes=most, min_bytes=min(terms.min_bytes, most))
 
     def arrived(self, connection: Mutable, context: RequestContext) -> None:
         """A request was received.  What a producer sends counts at once: further requests may be on their way."""
@@ -77,7 +78,11 @@ class Throttle:
         if told_ms > 0:
             connection.mute(told_ms / 1000)
         wait_ms = min(round(context.wait_s * 1000), _LONGEST_MS)
-        return response if told_ms < 0 or wait_ms <= told_ms else replace(response, throttle_time_ms=wait_ms)
+        if told_ms < 0 or wait_ms <= told_ms:
+            return response
+        if isinstance(response, FetchAnswer):
+            return response._replace(throttle_time_ms=wait_ms)
+        return replace(response, throttle_time_ms=wait_ms)
 
     def _record(
         self,
@@ -110,6 +115,6 @@ def _whom(context: RequestContext) -> tuple[str, str]:
 
 def _size_of(response: Any) -> int:
     """Bytes of records in the answer to a Fetch."""
-    if not isinstance(response, FetchResponse):
+    if not isinstance(response, FetchAnswer):
         return 0
-    return sum(len(p.records) for topic in response.responses for p in topic.partitions if p.records)
+    return sum(len(row[7]) for rows in response.topics.values() for row in rows)

@@ -27,8 +27,7 @@ from barnabas.server.api.transactions import TransactionApi
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.addresses import Addresses
-from barnabas.server.net.consumer_fast_path import ConsumerFastPath
-from barnabas.server.net.fetch_fast_path import FetchFastPath
+from barnabas.server.net.fetch_door import FetchDoor
 from barnabas.server.net.network import Network
 from barnabas.server.net.produce_fast_path import ProduceFastPath
 from barnabas.server.net.produce_several import SeveralReader
@@ -122,7 +121,7 @@ class Serving:
         apis = (
             *self._apis,
             ClusterApi(rows, self._quorum, addresses, self._authorizer, telemetry.not_advertised),
-            DataApi(broker, runtime.clock, traffic, groups.transactions.complete, self._network.throttle),
+            DataApi(broker, runtime.clock, traffic, groups.transactions.complete),
             MetadataApi(runtime, image, addresses, answers, topics, suspicion, ask, self._authorizer),
             GroupApi(runtime, groups, transactions.log, image, addresses, topics, suspicion, ask),
             TransactionApi(runtime, broker, requests, topics),
@@ -131,13 +130,11 @@ class Serving:
         )
         fast_path = partial(ProduceFastPath, self._network, broker, traffic)
         fast = runtime.config.bool("barnabas.produce.memo")
-        fetches = runtime.config.bool("barnabas.fetch.memo")
         return Requests(
             self._network,
             self._routes(rows, "B", apis),
             fast_path=fast_path if fast else None,
-            follower=partial(FetchFastPath, self._network, broker) if fetches else None,
-            consumer=partial(ConsumerFastPath, self._network, broker) if fetches else None,
+            fetches=partial(FetchDoor, self._network, broker),
             several=SeveralReader(broker) if fast else None,
         )
 

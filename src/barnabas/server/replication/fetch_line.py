@@ -4,7 +4,7 @@ An answer is used where it arrives, and the next request leaves as soon as there
 the loop step in which our own log has acknowledged what the last answer brought.
 
 A fetch that differs from the one before only in positions and the session's epoch is written from the bytes of
-that one, and its answer read from its own (`wire.replica_fetch`).  `barnabas.fetch.memo` turns it off.
+that one, and its answer read from its own (`wire.plane`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from barnabas.errors import BarnabasError, WireError
 from barnabas.server.loop.runtime import Runtime
 from barnabas.wire.codec.message import Message
 from barnabas.wire.frame import RequestHeader, write_request
-from barnabas.wire.replica_fetch import AnswerShape, FetchedRow, FetchShape
+from barnabas.wire.plane.fetch_asked import AskedRow, FetchWriter
+from barnabas.wire.plane.fetch_told import HeardRows
 from barnabas.wire.schemas.fetch import FetchRequest
 
 if TYPE_CHECKING:
@@ -73,9 +74,9 @@ class _Learned:
         self.version = connection.version_of(FetchRequest)
         header = RequestHeader(FetchRequest.KEY or 0, self.version, 0, connection.client_id)
         parts = write_request(header, request)
-        self.shape = FetchShape(memoryview(b"".join(bytes(part) for part in parts))[4:])  # type: ignore[arg-type]
+        self.shape = FetchWriter(memoryview(b"".join(bytes(part) for part in parts))[4:])  # type: ignore[arg-type]
         self.request = request
-        self.read = AnswerShape(request.session_id).read
+        self.read = HeardRows(request.session_id).read
 
 
 class FetchLine:
@@ -117,7 +118,7 @@ class FetchLine:
         """The one under way."""
         self._learned: _Learned | None = None
         """The last one that was made of objects, if others may be written like it."""
-        self._learns = runtime.config.bool("barnabas.fetch.memo") and not connection.logs_in_again
+        self._learns = not connection.logs_in_again
         self._limit = runtime.config.int("replica.fetch.wait.max.ms") / 1000 + GRACE_S
         self._answer_by = inf
         self._watchdog: asyncio.TimerHandle | None = None
@@ -185,7 +186,7 @@ class FetchLine:
         except WireError:
             return None
 
-    def _ask_like(self, learned: _Learned, rows: list[FetchedRow]) -> None:
+    def _ask_like(self, learned: _Learned, rows: list[AskedRow]) -> None:
         """Ask as the last time, but from these positions on."""
         if self._look_at is not None:  # (no partition rests)
             self._look_at.cancel()

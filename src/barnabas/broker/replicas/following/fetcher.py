@@ -32,7 +32,8 @@ from barnabas.broker.sessions import next_epoch
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
 from barnabas.model import NodeId, Now, Offset, Uuid
 from barnabas.ports import Buffer
-from barnabas.wire.replica_fetch import FetchedRow, ToldRow
+from barnabas.wire.plane.fetch_asked import AskedRow
+from barnabas.wire.plane.fetch_told import HeardRow
 from barnabas.wire.schemas.fetch import (
     FetchPartition,
     FetchRequest,
@@ -200,7 +201,7 @@ class Follower:
         self.fetches += 1
         return request
 
-    def next_rows(self) -> list[FetchedRow] | None:
+    def next_rows(self) -> list[AskedRow] | None:
         """The positions that moved, where the next fetch says nothing else; None: see `next_request`."""
         asked, broker = self._news, self._broker
         if self._unsafe or self._resting or self._lost or self._forget or not self.session_epoch:
@@ -213,13 +214,13 @@ class Follower:
         self._told.update(asked)
         self.fetches += 1
         most = self._most
-        rows: list[FetchedRow] = []
+        rows: list[AskedRow] = []
         for (topic_id, index), followed in asked.items():
             partition, log = followed.partition, followed.partition.log
             epoch, end = partition.leader_epoch, log.log_end_offset
             followed.sent = (epoch, end)
             last = log.epochs.latest
-            rows.append(_new(FetchedRow, (topic_id, index, epoch, end, last, log.log_start_offset, most)))
+            rows.append((topic_id, index, epoch, end, last, log.log_start_offset, most))
         return rows
 
     def _hold_throttled(self, now: Now) -> None:
@@ -308,7 +309,7 @@ class Follower:
                 if followed is not None and self._is_current(followed):
                     self._guarded(followed, data, now)
 
-    def received_rows(self, rows: list[ToldRow], now: Now) -> None:
+    def received_rows(self, rows: list[HeardRow], now: Now) -> None:
         """The leader answered a fetch of `next_rows`, and all is well."""
         self.session_epoch = next_epoch(self.session_epoch)
         for topic_id, index, high_watermark, log_start, records in rows:

@@ -97,8 +97,8 @@ LACKING: tuple[Mutant, ...] = (
     mutant(
         "a follower asks in vain",
         "a leader sends a bad batch again and again to the follower that refuses it",
-        "broker.requests.fetch_reader FetchReader._read_records",
-        "if position in self.doubted:",
+        "broker.requests.reading Reader.read",
+        "if position.doubted:",
         "if False:",
         guard="tests/broker/test_damaged.py::test_a_leader_looks_at_all_that_a_follower_asks_for_again",
     ),

@@ -28,7 +28,7 @@ _FOLLOWING: tuple[Mutant, ...] = (
     mutant(
         "epochs are not compared",
         "a leader that never had a follower's last epoch looks at the offset only (KIP-279)",
-        "broker.requests.fetch_reader diverging_from",
+        "broker.requests.reading diverging_from",
         "epoch < last_epoch or end < offset",
         "end < offset",
         guard="tests/broker/test_follower.py (the short tail)",
@@ -36,7 +36,7 @@ _FOLLOWING: tuple[Mutant, ...] = (
     mutant(
         "divergence is overlooked",
         "a former leader keeps its tail: the leader takes every log for a prefix of its own",
-        "broker.requests.fetch_reader diverging_from",
+        "broker.requests.reading diverging_from",
         "if last_epoch < 0:",
         "if True:",
         14,
@@ -44,9 +44,10 @@ _FOLLOWING: tuple[Mutant, ...] = (
     mutant(
         "a diverging follower counts",
         "the fetch of a follower whose log went another way counts as holding everything below",
-        "broker.requests.fetch_reader FetchReader.record_follower",
-        "if diverging_from(log, position.last_fetched_epoch, offset) is not None:",
-        "if False:",
+        "broker.requests.reading Reader._instead",
+        "return None if diverging is None else self._offsets(position, partition, extra=Extra(diverging))",
+        "return None if diverging is None else [self._follows(position, partition, now)] and "
+        "self._offsets(position, partition, extra=Extra(diverging))",
         13,
     ),
     mutant(
@@ -231,9 +232,9 @@ _LEADING: tuple[Mutant, ...] = (
     mutant(
         "consumers read to the end",
         "a consumer reads what is not committed yet",
-        "broker.requests.fetch_reader FetchReader._read_one",
-        "end = one.stable if self.committed else one.high_watermark",
-        "end = log.acknowledged_end_offset",
+        "broker.requests.reading Reader.read",
+        "high_watermark = end = partition.high_watermark",
+        "high_watermark, end = partition.high_watermark, log.acknowledged_end_offset",
         1,
     ),
     mutant(

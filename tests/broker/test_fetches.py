@@ -1,4 +1,4 @@
-"""A consumer's fetch that is read from its bytes is answered like one that is decoded, whatever happens."""
+"""A fetch that goes on from earlier ones is answered like the first on its terms, whatever happened between."""
 
 from __future__ import annotations
 
@@ -7,37 +7,39 @@ from typing import Any
 import pytest
 from tests.broker.fetch_lives import Life, live
 from tests.broker.harness import PAGE_CACHE, Answer, Node, batch
-from tests.broker.plain_nodes import Doorkeeper, PlainConsumers
+from tests.broker.plain_nodes import Doorkeeper, NodeAnew
 
 from barnabas.errors import ErrorCode
-from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import batches
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 
 
 @pytest.mark.parametrize(
-    ("version", "sessions"),
+    ("version", "sessions", "limited"),
     [
-        (4, False),
-        (6, False),
-        (8, False),
-        (11, False),
-        (12, False),
-        (18, False),
-        (7, True),
-        (12, True),
-        (18, True),
+        (4, False, False),
+        (6, False, False),
+        (8, False, False),
+        (11, False, True),
+        (12, False, False),
+        (18, False, True),
+        (7, True, False),
+        (12, True, True),
+        (15, True, False),
+        (18, True, True),
     ],
 )
-@pytest.mark.parametrize("seed", range(4))
-def test_it_is_answered_like_a_decoded_one(seed: int, version: int, sessions: bool) -> None:
+@pytest.mark.parametrize("seed", range(8))
+def test_it_is_answered_like_the_first_on_its_terms(
+    seed: int, version: int, sessions: bool, limited: bool
+) -> None:
     mode = PAGE_CACHE if seed % 2 else "1"
-    lives = [Life(mode, version=version, sessions=sessions, kind=kind) for kind in (Node, PlainConsumers)]
-    live(seed, lives, upset=0.3)
-    node = lives[1].node
-    assert isinstance(node, PlainConsumers)
-    assert node.recognized >= 5
+    lives = [
+        Life(mode, version=version, sessions=sessions, kind=kind, limits=seed if limited else None)
+        for kind in (NodeAnew, Node)
+    ]
+    live(seed, lives, upset=0.1 if limited else 1.0)
     traffic = [
         [partition.leading.traffic.bytes_out for partition in life.node.broker.partitions()] for life in lives
     ]
@@ -52,23 +54,10 @@ def test_it_is_answered_like_a_decoded_one(seed: int, version: int, sessions: bo
     assert looked_at[0] == looked_at[1]
 
 
-@pytest.mark.parametrize("sessions", [True, False])
-def test_while_all_is_well_no_objects_are_made_for_it(sessions: bool) -> None:
-    plain = 0
-    for seed in range(6):
-        lives = [
-            Life(PAGE_CACHE, version=17, sessions=sessions, kind=kind) for kind in (Node, PlainConsumers)
-        ]
-        live(seed, lives, upset=0.03)
-        assert isinstance(lives[1].node, PlainConsumers)
-        plain += lives[1].node.plain
-    assert plain >= 50, plain
-
-
 @pytest.mark.parametrize("session", [False, True])
 def test_a_right_that_is_taken_away_is_missed_by_the_next_fetch(session: bool) -> None:
     doorkeeper = Doorkeeper()
-    node = PlainConsumers(MemoryDisk(1), authorizer=doorkeeper)  # type: ignore[arg-type]
+    node = Node(MemoryDisk(1), authorizer=doorkeeper)  # type: ignore[arg-type]
     node.create("t")
     node.append(batch("a record"))
     epoch, id_ = (0, 0) if session else (-1, 0)
@@ -81,22 +70,18 @@ def test_a_right_that_is_taken_away_is_missed_by_the_next_fetch(session: bool) -
         return int(answer.partitions["t", 0].error_code)
 
     assert [fetch() for _ in range(4)] == [0] * 4
-    assert node.plain >= 2
-    before = node.plain
     doorkeeper.tell(node, strict=True)
     for number in range(1, 4):
         assert fetch() == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert doorkeeper.refused == number  # and each refusal is noted once
-    assert node.plain == before
     doorkeeper.tell(node, strict=False)
     assert [fetch() for _ in range(3)] == [0] * 3
-    assert node.plain > before
 
 
 class Consumer:
     """A consumer with a session, at a node that takes its fetches from their bytes."""
 
-    def __init__(self, node: PlainConsumers) -> None:
+    def __init__(self, node: Node) -> None:
         self.node = node
         self.session, self.epoch = 0, 0
 
@@ -113,16 +98,14 @@ class Consumer:
 
     def stand_at(self, *places: tuple[str, int, int]) -> None:
         """Learn the session, and know all that is to be said."""
-        before = self.node.plain
         for _ in range(4):
             self.fetch(*places)
         assert not self.fetch().message.responses
-        assert self.node.plain >= before + 2
 
 
 def test_a_partition_at_rest_that_may_no_longer_be_read_is_told_of() -> None:
     doorkeeper = Doorkeeper()
-    node = PlainConsumers(MemoryDisk(1), authorizer=doorkeeper)  # type: ignore[arg-type]
+    node = Node(MemoryDisk(1), authorizer=doorkeeper)  # type: ignore[arg-type]
     node.create("t")
     consumer = Consumer(node)
     consumer.stand_at(("t", 0, 0))
@@ -132,7 +115,7 @@ def test_a_partition_at_rest_that_may_no_longer_be_read_is_told_of() -> None:
 
 
 def test_a_topic_that_is_made_again_wakes_who_waits_for_it() -> None:
-    node = PlainConsumers(MemoryDisk(1))
+    node = Node(MemoryDisk(1))
     node.create("t")
     consumer = Consumer(node)
     consumer.stand_at(("t", 0, 0))
@@ -146,32 +129,8 @@ def test_a_topic_that_is_made_again_wakes_who_waits_for_it() -> None:
     assert len(parked.partitions["t", 0].records) > 0
 
 
-@pytest.mark.parametrize("why", ["a rack", "few descriptors"])
-def test_where_more_than_the_log_counts_the_usual_reader_is_asked(
-    why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rack = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-    node = PlainConsumers(MemoryDisk(1), replica_selector_class=rack)
-    node.create("t")
-    node.append(batch("a record"))
-    if why == "few descriptors":
-        monkeypatch.setattr(OPEN_FILES, "short", True)
-    request = FetchRequest(
-        rack_id="rack1" if why == "a rack" else "",
-        topics=[FetchTopic(topic="t", partitions=[FetchPartition(partition_max_bytes=1000)])],
-    )
-    for _ in range(3):
-        assert len(node.ask(request, 12).partitions["t", 0].records) > 0
-    assert not node.recognized
-    monkeypatch.setattr(OPEN_FILES, "short", False)
-    request.rack_id = ""
-    for _ in range(3):
-        node.ask(request, 12)
-    assert node.plain >= 2
-
-
 def test_a_partition_that_is_named_twice_is_read_once_where_it_was_named_last() -> None:
-    node = PlainConsumers(MemoryDisk(1))
+    node = Node(MemoryDisk(1))
     node.create("t")
     for _ in range(3):
         node.append(batch("a record"))
@@ -185,6 +144,5 @@ def test_a_partition_that_is_named_twice_is_read_once_where_it_was_named_last() 
         ]
 
     assert read(0) == read(0) == [[0, 1, 2]]
-    assert node.plain
     assert read(0, 1) == [[1, 2]]
     assert read(2, 0) == [[0, 1, 2]]

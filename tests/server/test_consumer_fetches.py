@@ -1,4 +1,4 @@
-"""A consumer's fetches are answered with the same bytes whether or not a node recognizes them."""
+"""A consumer's fetches are answered with the same bytes whether they are read from theirs, or decoded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.frames import frame
-from tests.server.alike import counting, node_of
+from tests.server.alike import counting, decoding_fetches, node_of
 from tests.server.fast_path import batch, request
 from tests.server.harness import LOOPS, Client, decoded, until
 from tests.topics import creation_of
@@ -17,7 +17,7 @@ from tests.topics import creation_of
 from barnabas.client.aio import AsyncConnection
 from barnabas.config import Config
 from barnabas.model import Uuid
-from barnabas.server.net.consumer_fast_path import ConsumerFastPath
+from barnabas.server.net.fetch_door import FetchDoor
 from barnabas.server.node.process import Node
 from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
@@ -217,14 +217,13 @@ class Said:
 Work = Callable[[Node, Said], Awaitable[None]]
 
 
-def run(loop: str, work: Work, *, memo: bool, settings: dict[str, str] | None = None) -> Said:
+def run(loop: str, work: Work, *, decoded_all: bool, settings: dict[str, str] | None = None) -> Said:
     result = Said()
 
     async def whole() -> None:
         usual = {
             "log.dirs": "/data",
             "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
-            "barnabas.fetch.memo": str(memo).lower(),
             "transaction.partition.verification.enable": "false",
         }
         config = Config.load({**usual, **(settings or {})})
@@ -243,7 +242,11 @@ def run(loop: str, work: Work, *, memo: bool, settings: dict[str, str] | None = 
                     sum(p.leading.traffic.bytes_out for p in node.broker.partitions()),
                 ]
 
-    with counting(ConsumerFastPath, result), asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+    with (
+        decoding_fetches(decoded_all),
+        counting(FetchDoor, result),
+        asyncio.Runner(loop_factory=LOOPS[loop]) as runner,
+    ):
         runner.run(whole())
     return result
 
@@ -261,8 +264,8 @@ async def talking(node: Node, version: int, said: list[bytes]) -> AsyncIterator[
 
 
 def both(loop: str, work: Work, least: int) -> Said:
-    """The same work without and with the memo; returns what was said with it."""
-    slowly, fast = run(loop, work, memo=False), run(loop, work, memo=True)
+    """Do the same work with every fetch decoded, and without; return what was said without."""
+    slowly, fast = run(loop, work, decoded_all=True), run(loop, work, decoded_all=False)
     assert fast.answers.keys() == slowly.answers.keys()
     for name, answers in slowly.answers.items():
         for number, (one, other) in enumerate(zip(answers, fast.answers[name], strict=True)):
@@ -350,6 +353,6 @@ def test_a_quota_counts_from_the_next_answer_on(waits: bool) -> None:
             told.append((await answer).throttle_time_ms)
             assert result.recognized == 3
 
-    run("uvloop", work, memo=True)
+    run("uvloop", work, decoded_all=False)
     assert told[-1] > 1000
     assert not any(told[:-1])

@@ -1,4 +1,4 @@
-"""A follower's fetches are answered with the same bytes whether or not a node recognizes them."""
+"""A follower's fetches are answered with the same bytes whether they are read from theirs, or decoded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.broker.harness import batch
 from tests.frames import frame
-from tests.server.alike import counting, node_of
+from tests.server.alike import counting, decoding_fetches, node_of
 from tests.server.fast_path import request
 from tests.server.harness import LOOPS, Client, decoded, until
 from tests.topics import creation_of
@@ -18,7 +18,7 @@ from tests.topics import creation_of
 from barnabas.broker.replicas.replica_progress import ReplicaProgress
 from barnabas.client.aio import AsyncConnection
 from barnabas.config import Config
-from barnabas.server.net.fetch_fast_path import FetchFastPath
+from barnabas.server.net.fetch_door import FetchDoor
 from barnabas.server.node.process import Node
 from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
@@ -142,7 +142,7 @@ def route_count(node: Node) -> int:
     return int(node.runtime.metrics.counter(name).value)
 
 
-def run(factory: Any, talk: Callable[[Node], Awaitable[list[bytes]]], *, memo: bool) -> Said:
+def run(factory: Any, talk: Callable[[Node], Awaitable[list[bytes]]], *, decoded_all: bool) -> Said:
     result = Said()
 
     async def whole() -> None:
@@ -150,7 +150,6 @@ def run(factory: Any, talk: Callable[[Node], Awaitable[list[bytes]]], *, memo: b
             {
                 "log.dirs": "/data",
                 "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
-                "barnabas.fetch.memo": str(memo).lower(),
             }
         )
         async with asyncio.timeout(60):
@@ -158,7 +157,11 @@ def run(factory: Any, talk: Callable[[Node], Awaitable[list[bytes]]], *, memo: b
                 result.answers = await talk(node)
                 result.counted = route_count(node)
 
-    with counting(FetchFastPath, result), asyncio.Runner(loop_factory=factory) as runner:
+    with (
+        decoding_fetches(decoded_all),
+        counting(FetchDoor, result),
+        asyncio.Runner(loop_factory=factory) as runner,
+    ):
         runner.run(whole())
     return result
 
@@ -168,7 +171,7 @@ def run(factory: Any, talk: Callable[[Node], Awaitable[list[bytes]]], *, memo: b
 def test_recognized_fetches_have_the_same_answers(
     loop: str, talk: Callable[[Node], Awaitable[list[bytes]]]
 ) -> None:
-    slowly, fast = run(LOOPS[loop], talk, memo=False), run(LOOPS[loop], talk, memo=True)
+    slowly, fast = run(LOOPS[loop], talk, decoded_all=True), run(LOOPS[loop], talk, decoded_all=False)
     assert fast.answers == slowly.answers
     assert slowly.recognized == 0
     assert fast.recognized >= 5
