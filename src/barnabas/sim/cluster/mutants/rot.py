@@ -21,7 +21,7 @@ _AT_A_START: tuple[Mutant, ...] = (
         "log.segments.scan misfit",
         "if header.leader_epoch < epoch:",
         "if False:",
-        1,
+        guard="tests/broker/test_scrubber.py::test_an_epoch_that_no_crc_covers_is_checked_against_those_beside_it",
     ),
     mutant(
         "an epoch of no leader is believed",
@@ -29,7 +29,7 @@ _AT_A_START: tuple[Mutant, ...] = (
         "broker.replicas.reconcile Reconciler._host",
         "if log.latest_epoch > state.leader_epoch:",
         "if False:",
-        1,
+        guard="tests/broker/test_damaged.py::test_a_batch_of_an_epoch_that_no_leader_had_is_damage",
     ),
 )
 
@@ -56,7 +56,7 @@ _WHILE_IT_RUNS: tuple[Mutant, ...] = (
         "broker.replicas.hosted_partitions HostedPartitions.storage_failed",
         "if isinstance(error, LostFileError) and",
         "if isinstance(error, LostFileError) and not isinstance(error, ShortFileError) and",
-        2,
+        7,
     ),
 )
 
