@@ -10,8 +10,9 @@ async for message in Consumer("127.0.0.1:9092", "greetings", start="earliest"):
 
 from __future__ import annotations
 
+from barnabas.client.aio.admin import AsyncAdmin as Admin
 from barnabas.client.aio.consumer import AsyncConsumer as Consumer
 from barnabas.client.aio.producer import AsyncProducer as Producer
 from barnabas.client.aio.transactional import AsyncTransactionalProducer as TransactionalProducer
 
-__all__ = ["Consumer", "Producer", "TransactionalProducer"]
+__all__ = ["Admin", "Consumer", "Producer", "TransactionalProducer"]

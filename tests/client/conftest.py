@@ -29,6 +29,9 @@ class Clients:
     def producer(self, *given: Any, **options: Any) -> Any:
         return self._wrapped(self._room.Producer(*given, **options))
 
+    def admin(self, *given: Any, **options: Any) -> Any:
+        return self._wrapped(self._room.Admin(*given, **options))
+
     def consumer(self, *given: Any, **options: Any) -> Any:
         return self._wrapped(self._room.Consumer(*given, **options))
 

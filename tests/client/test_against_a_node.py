@@ -169,17 +169,17 @@ def test_two_members_share_the_partitions_and_one_takes_over(kafka: Cluster, top
     first.close()
 
 
-def test_offsets_of_a_group_are_seen_and_set(kafka: Cluster, topic: str) -> None:
+def test_offsets_of_a_group_are_seen_and_set(clients: Clients, kafka: Cluster, topic: str) -> None:
     target = TopicPartition(topic, 0)
     with Producer(kafka.bootstrap) as producer:
         for n in range(10):
             producer.send(topic, b"%d" % n)
-    with Admin(kafka.bootstrap) as admin:
+    with clients.admin(kafka.bootstrap) as admin:
         admin.set_group_offsets(topic, {target: 4})
         [row] = admin.group_offsets(topic)
         assert (row.committed, row.end, row.lag, row.member) == (4, 10, 6, None)
         assert topic in [g.group for g in admin.groups()]
-        with Consumer(kafka.bootstrap, topic, group=topic, idle=PATIENCE_S) as consumer:
+        with clients.consumer(kafka.bootstrap, topic, group=topic, idle=PATIENCE_S) as consumer:
             assert next(iter(consumer)).value == b"4"
             consumer.commit()
             assert consumer.committed() == {target: 5}
@@ -188,8 +188,8 @@ def test_offsets_of_a_group_are_seen_and_set(kafka: Cluster, topic: str) -> None
             admin.describe_group(topic)
 
 
-def test_topics_and_settings_are_managed(kafka: Cluster, topic: str) -> None:
-    with Admin(kafka.bootstrap) as admin:
+def test_topics_and_settings_are_managed(clients: Clients, kafka: Cluster, topic: str) -> None:
+    with clients.admin(kafka.bootstrap) as admin:
         made = admin.create_topic(topic, partitions=3, configs={"retention.ms": "60000"})
         assert (made.partitions, made.replication) == (3, 1)
         assert admin.describe_topic(topic).id == made.id

@@ -26,15 +26,15 @@ class OneBroker:
     def brokers(self) -> list[Any]:
         return [SimpleNamespace(id=4)]
 
-    def connection(self, broker: int) -> Any:
+    def connection(self, broker: int, **_: Any) -> Any:
         return self
 
-    def request(self, request: Any) -> Any:
+    def request(self, request: Any, *_: Any) -> Any:
         self.loads -= 1
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self.loads >= 0 else ErrorCode.NONE
         return SimpleNamespace(error_code=error, unknown_state_filters=[], transaction_states=[], groups=[])
 
-    def retrying(self, attempt: Callable[[], Any]) -> Any:
+    def retrying(self, attempt: Callable[[], Any], **_: Any) -> Any:
         for _ in range(5):
             try:
                 return attempt()

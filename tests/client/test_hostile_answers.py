@@ -56,7 +56,7 @@ def test_what_a_broker_says_of_a_group_that_it_did_not_delete_reaches_the_user()
     result = DeletableGroupResult(
         group_id="g", error_code=ErrorCode.GROUP_DELETION_FAILED, error_message="the plugin is down"
     )
-    coordinator = SimpleNamespace(request=lambda request: DeleteGroupsResponse(results=[result]))
+    coordinator = SimpleNamespace(request=lambda *_: DeleteGroupsResponse(results=[result]))
     cluster: Any = SimpleNamespace(at_coordinator=lambda group, attempt: attempt(coordinator))
     with pytest.raises(KafkaError, match=r"group g: the plugin is down \(GROUP_DELETION_FAILED\)"):
         delete_group(cluster, "g")

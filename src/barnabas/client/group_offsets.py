@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from barnabas.client.blocking import BlockingConnection
 from barnabas.client.connection import first_of
+from barnabas.client.for_both import AnyConnection, for_both
 from barnabas.client.security.rights import granting
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition
@@ -35,8 +35,9 @@ _BY_NAME = 9
 """From version 10 on both APIs name topics by id alone; 9 does all that we need."""
 
 
-def commit_offsets(
-    coordinator: BlockingConnection,
+@for_both
+async def commit_offsets(
+    coordinator: AnyConnection,
     group: str,
     offsets: Mapping[TopicPartition, Offset],
     *,
@@ -57,7 +58,7 @@ def commit_offsets(
         member_id=member_id,
         generation=generation,
     )
-    check_committed(coordinator.request(request, version), group)
+    check_committed(await coordinator.request(request, version), group)
 
 
 def commit_request(
@@ -91,8 +92,9 @@ def check_committed(response: Any, group: str) -> None:
                 raise KafkaError(code, f"committing {where} for group {group}", next_step=right)
 
 
-def committed_offsets(
-    coordinator: BlockingConnection,
+@for_both
+async def committed_offsets(
+    coordinator: AnyConnection,
     group: str,
     partitions: Sequence[TopicPartition] | None = None,
     *,
@@ -105,7 +107,7 @@ def committed_offsets(
     """
     served = coordinator.version_of(OffsetFetchRequest)
     request, version = committed_request(group, partitions, served, stable=stable)
-    return read_committed_offsets(coordinator.request(request, version), version, group)
+    return read_committed_offsets(await coordinator.request(request, version), version, group)
 
 
 def committed_request(

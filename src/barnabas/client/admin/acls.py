@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.cluster import Cluster
+from barnabas.client.for_both import AnyCluster, for_both
 from barnabas.client.security.options import PLAINTEXT, Security
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NodeId
@@ -58,9 +59,10 @@ class RefusalRow(NamedTuple):
     rule: str
 
 
-def acls_of(cluster: Cluster, wanted: AclRow = AclRow()) -> list[AclRow]:  # noqa: B008  it never changes
+@for_both
+async def acls_of(cluster: AnyCluster, wanted: AclRow = AclRow()) -> list[AclRow]:  # noqa: B008  it never changes
     """`acls_of(cluster)` -> every ACL; `wanted` leaves out what it does not mean.  Raises KafkaError."""
-    answer: DescribeAclsResponse = cluster.ask(_question(wanted))
+    answer: DescribeAclsResponse = await cluster.ask(_question(wanted))
     _raise(answer.error_code, answer.error_message)
     return sorted(
         AclRow(
@@ -90,7 +92,8 @@ def _question(wanted: AclRow, *, why: bool = False) -> DescribeAclsRequest:
     )
 
 
-def create_acls(cluster: Cluster, acls: Sequence[AclRow]) -> None:
+@for_both
+async def create_acls(cluster: AnyCluster, acls: Sequence[AclRow]) -> None:
     """`create_acls(cluster, [AclRow(2, "orders", 3, "User:alice", "*", 3, 3)])`; raises KafkaError."""
     request = CreateAclsRequest(
         creations=[
@@ -107,14 +110,15 @@ def create_acls(cluster: Cluster, acls: Sequence[AclRow]) -> None:
         ]
     )
 
-    def attempt() -> None:
-        for row in cluster.any().request(request).results:
+    async def attempt() -> None:
+        for row in (await (await cluster.any()).request(request)).results:
             _raise(row.error_code, row.error_message)
 
-    cluster.retrying(attempt)
+    await cluster.retrying(attempt)
 
 
-def delete_acls(cluster: Cluster, filters: Iterable[AclRow]) -> list[AclRow]:
+@for_both
+async def delete_acls(cluster: AnyCluster, filters: Iterable[AclRow]) -> list[AclRow]:
     """`delete_acls(cluster, [AclRow(2, "orders", 3)])` -> what was removed.  Raises KafkaError."""
     request = DeleteAclsRequest(
         filters=[
@@ -132,8 +136,8 @@ def delete_acls(cluster: Cluster, filters: Iterable[AclRow]) -> list[AclRow]:
     )
     gone: set[AclRow] = set()
 
-    def attempt() -> None:
-        for result in cluster.any().request(request).filter_results:
+    async def attempt() -> None:
+        for result in (await (await cluster.any()).request(request)).filter_results:
             _raise(result.error_code, result.error_message)
             for one in result.matching_acls:
                 _raise(one.error_code, one.error_message)
@@ -149,16 +153,18 @@ def delete_acls(cluster: Cluster, filters: Iterable[AclRow]) -> list[AclRow]:
                     )
                 )
 
-    cluster.retrying(attempt)
+    await cluster.retrying(attempt)
     return sorted(gone)
 
 
-def refusals_of(cluster: Cluster) -> list[RefusalRow]:
+@for_both
+async def refusals_of(cluster: AnyCluster) -> list[RefusalRow]:
     """`refusals_of(cluster)` -> whom the brokers refused what since they started, the newest first."""
     question = _question(_NOTHING, why=True)
     found: list[RefusalRow] = []
-    for node in cluster.brokers():
-        found += _refusals(node.id, cluster.connection(node.id).request(question))
+    for node in await cluster.brokers():
+        connection = await cluster.connection(node.id)
+        found += _refusals(node.id, await connection.request(question))
     return sorted(found, key=lambda one: -one.last_ms)
 
 

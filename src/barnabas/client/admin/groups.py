@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from barnabas.client.admin.described import GroupDescription, GroupListing, GroupOffset, Member
+from barnabas.client.admin.topics import offsets as offsets_of
 from barnabas.client.assignment import decode_assignment
-from barnabas.client.blocking import BlockingConnection
-from barnabas.client.cluster import Cluster
 from barnabas.client.connection import first_of
 from barnabas.client.coordinators import raise_for
+from barnabas.client.for_both import AnyCluster, AnyConnection, for_both
 from barnabas.client.group_offsets import commit_offsets, committed_offsets
-from barnabas.client.offsets import list_offsets
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition
 from barnabas.wire.schemas.consumer_groups import ConsumerGroupDescribeRequest
@@ -35,33 +33,35 @@ __all__ = [
 ]
 
 
-def list_groups(cluster: Cluster) -> list[GroupListing]:
+@for_both
+async def list_groups(cluster: AnyCluster) -> list[GroupListing]:
     """`list_groups(cluster)` -> the groups of all coordinators, by name."""
 
-    def attempt() -> list[GroupListing]:
-        cluster.refresh([])
+    async def attempt() -> list[GroupListing]:
+        await cluster.refresh([])
         found: dict[str, GroupListing] = {}
-        for broker in cluster.brokers():
-            response = cluster.connection(broker.id).request(ListGroupsRequest())
+        for broker in await cluster.brokers():
+            response = await (await cluster.connection(broker.id)).request(ListGroupsRequest())
             raise_for(response.error_code, f"listing the groups of broker {broker.id}")
             for g in response.groups:
                 kind = (g.group_type or "classic").lower()
                 found[g.group_id] = GroupListing(g.group_id, kind, g.protocol_type, g.group_state)
         return [found[name] for name in sorted(found)]
 
-    return cluster.retrying(attempt)
+    return await cluster.retrying(attempt)
 
 
-def describe_group(cluster: Cluster, group: str) -> GroupDescription:
+@for_both
+async def describe_group(cluster: AnyCluster, group: str) -> GroupDescription:
     """`describe_group(cluster, "billing")`; KafkaError GROUP_ID_NOT_FOUND when there is none."""
 
-    def attempt(coordinator: BlockingConnection) -> GroupDescription:
-        response = coordinator.request(DescribeGroupsRequest(groups=[group]))
+    async def attempt(coordinator: AnyConnection) -> GroupDescription:
+        response = await coordinator.request(DescribeGroupsRequest(groups=[group]))
         found = first_of(response.groups, f"group {group}")
         if found.error_code in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND) and (
             found.error_code or found.group_state == "Dead"
         ):
-            newer = _describe_newer(coordinator, group)
+            newer = await _describe_newer(coordinator, group)
             if newer is not None:
                 return newer
             raise KafkaError(
@@ -84,14 +84,14 @@ def describe_group(cluster: Cluster, group: str) -> GroupDescription:
             group, found.group_state, "classic", found.protocol_data, coordinator.address, members
         )
 
-    return cluster.at_coordinator(group, attempt)
+    return await cluster.at_coordinator(group, attempt)
 
 
-def _describe_newer(coordinator: Any, group: str) -> GroupDescription | None:
+async def _describe_newer(coordinator: AnyConnection, group: str) -> GroupDescription | None:
     """A group of the newer protocol (KIP-848), where the broker serves it."""
     if not coordinator.serves(ConsumerGroupDescribeRequest):
         return None
-    response = coordinator.request(ConsumerGroupDescribeRequest(group_ids=[group]))
+    response = await coordinator.request(ConsumerGroupDescribeRequest(group_ids=[group]))
     found = first_of(response.groups, f"group {group}")
     if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         return None
@@ -113,12 +113,13 @@ def _describe_newer(coordinator: Any, group: str) -> GroupDescription | None:
     )
 
 
-def group_offsets(cluster: Cluster, group: str) -> list[GroupOffset]:
+@for_both
+async def group_offsets(cluster: AnyCluster, group: str) -> list[GroupOffset]:
     """`group_offsets(cluster, "billing")` -> every partition that the group has committed or reads."""
-    committed = cluster.at_coordinator(group, lambda coordinator: committed_offsets(coordinator, group))
+    committed = await cluster.at_coordinator(group, lambda coordinator: committed_offsets(coordinator, group))
     owners: dict[TopicPartition, Member] = {}
     try:
-        for member in describe_group(cluster, group).members:
+        for member in (await describe_group(cluster, group)).members:
             owners.update(dict.fromkeys(member.partitions, member))
     except KafkaError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND or not committed:
@@ -128,7 +129,7 @@ def group_offsets(cluster: Cluster, group: str) -> list[GroupOffset]:
     for topic in sorted({t.topic for t in targets}):
         mine = [t.partition for t in targets if t.topic == topic]
         try:
-            ends = list_offsets(cluster, topic, "latest", mine)
+            ends = await offsets_of(cluster, topic, "latest", mine)
         except KafkaError as error:
             if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
@@ -142,10 +143,13 @@ def group_offsets(cluster: Cluster, group: str) -> list[GroupOffset]:
     return rows
 
 
-def set_group_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, Offset]) -> None:
+@for_both
+async def set_group_offsets(
+    cluster: AnyCluster, group: str, offsets: Mapping[TopicPartition, Offset]
+) -> None:
     """`set_group_offsets(cluster, "billing", {TopicPartition("t", 0): 0})`; refused while it has members."""
     try:
-        cluster.at_coordinator(group, lambda coordinator: commit_offsets(coordinator, group, offsets))
+        await cluster.at_coordinator(group, lambda it: commit_offsets(it, group, offsets))
     except KafkaError as error:
         if error.code not in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
             raise
@@ -156,11 +160,12 @@ def set_group_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartit
         ) from error
 
 
-def delete_group(cluster: Cluster, group: str) -> None:
+@for_both
+async def delete_group(cluster: AnyCluster, group: str) -> None:
     """`delete_group(cluster, "billing")`: with its offsets; refused while it has members."""
 
-    def attempt(coordinator: BlockingConnection) -> None:
-        response = coordinator.request(DeleteGroupsRequest(groups_names=[group]))
+    async def attempt(coordinator: AnyConnection) -> None:
+        response = await coordinator.request(DeleteGroupsRequest(groups_names=[group]))
         result = first_of(response.results, f"group {group}")
         code = ErrorCode(result.error_code)
         if code == ErrorCode.NON_EMPTY_GROUP:
@@ -177,18 +182,19 @@ def delete_group(cluster: Cluster, group: str) -> None:
             code, f"group {group}: {result.error_message}" if result.error_message else f"group {group}"
         )
 
-    cluster.at_coordinator(group, attempt)
+    await cluster.at_coordinator(group, attempt)
 
 
-def delete_group_offsets(cluster: Cluster, group: str, partitions: Iterable[TopicPartition]) -> None:
+@for_both
+async def delete_group_offsets(cluster: AnyCluster, group: str, partitions: Iterable[TopicPartition]) -> None:
     """`delete_group_offsets(cluster, "billing", [TopicPartition("t", 0)])`; not of a topic that members read."""
     by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=partition))
     topics = [OffsetDeleteRequestTopic(name=name, partitions=some) for name, some in by_topic.items()]
 
-    def attempt(coordinator: BlockingConnection) -> None:
-        response = coordinator.request(OffsetDeleteRequest(group_id=group, topics=topics))
+    async def attempt(coordinator: AnyConnection) -> None:
+        response = await coordinator.request(OffsetDeleteRequest(group_id=group, topics=topics))
         raise_for(response.error_code, f"group {group}")
         for topic in response.topics:
             for partition in topic.partitions:
@@ -201,4 +207,4 @@ def delete_group_offsets(cluster: Cluster, group: str, partitions: Iterable[Topi
                     )
                 raise_for(partition.error_code, where)
 
-    cluster.at_coordinator(group, attempt)
+    await cluster.at_coordinator(group, attempt)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from barnabas.client.cluster import Cluster
+from barnabas.client.for_both import AnyCluster, for_both
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NodeId, TopicPartition
 from barnabas.wire.schemas.cluster import (
@@ -61,13 +61,15 @@ class Eligible(NamedTuple):
     last_known_elr: tuple[NodeId, ...] | None
 
 
-def log_dirs(cluster: Cluster, broker: NodeId) -> BrokerDirs:
+@for_both
+async def log_dirs(cluster: AnyCluster, broker: NodeId) -> BrokerDirs:
     """Ask one broker what lies in its log directories (DescribeLogDirs, key 35), once, for at most 5 s.
 
     Raises KafkaError BROKER_NOT_AVAILABLE when it does not serve, ConnectionFailed when it does not answer.
     """
     request = DescribeLogDirsRequest(topics=None)
-    response = cluster.connection(broker).request(request, timeout=min(ANSWER_SECONDS, cluster.timeout))
+    connection = await cluster.connection(broker)
+    response = await connection.request(request, timeout=min(ANSWER_SECONDS, cluster.timeout))
     if response.error_code:
         code = ErrorCode(response.error_code)
         raise KafkaError(code, f"broker {broker} does not describe its log directories: {code.name}")
@@ -90,18 +92,19 @@ def log_dirs(cluster: Cluster, broker: NodeId) -> BrokerDirs:
     )
 
 
-def eligible_replicas(cluster: Cluster, topic: str) -> dict[int, Eligible]:
+@for_both
+async def eligible_replicas(cluster: AnyCluster, topic: str) -> dict[int, Eligible]:
     """Eligible leader replicas of each partition of a topic (DescribeTopicPartitions, key 75), page by page.
 
     Empty where the brokers do not serve that request.  Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION.
     """
-    if not cluster.any().serves(DescribeTopicPartitionsRequest):
+    if not (await cluster.any()).serves(DescribeTopicPartitionsRequest):
         return {}
     found: dict[int, Eligible] = {}
     cursor: DescribeTopicPartitionsRequestCursor | None = None
     while True:
         request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=topic)], cursor=cursor)
-        response = cluster.ask(request)
+        response = await cluster.ask(request)
         for page in response.topics:
             if page.error_code:
                 code = ErrorCode(page.error_code)

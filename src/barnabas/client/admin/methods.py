@@ -15,6 +15,7 @@ from barnabas.errors import KafkaError
 from barnabas.model import DirectoryId, NodeId, Offset, TopicPartition
 
 if TYPE_CHECKING:
+    from barnabas.client.admin.acls import AclRow
     from barnabas.client.admin.log_dirs import BrokerDirs, Eligible
     from barnabas.client.admin.moves import Move, ReplicaEnd
     from barnabas.client.admin.quotas import Entity, EntityQuotas
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         TransactionDescription,
         TransactionListing,
     )
+    from barnabas.client.admin.users import UserCredential
 
 __all__ = ["DelegatedMethods"]
 
@@ -166,13 +168,54 @@ class DelegatedMethods:
 
         return transactions.abort_transaction(self.cluster, topic, partition, offset, force=force)
 
+    # -- users and what they may -----------------------------------------------------------------
+
+    def users(self) -> list[UserCredential]:
+        """`admin.users()` -> who can log in with SCRAM, by user and mechanism (KIP-554)."""
+        from barnabas.client.admin import users
+
+        return users.users_of(self.cluster)
+
+    def set_password(self, user: str, password: str, mechanism: str = "SCRAM-SHA-512") -> None:
+        """`admin.set_password("ada", "secret")`: make the user, or change its password; its hash alone is sent."""
+        from barnabas.client.admin import users
+
+        users.set_password(self.cluster, user, password, mechanism)
+
+    def remove_user(self, user: str, mechanism: str = "SCRAM-SHA-512") -> None:
+        """`admin.remove_user("ada")`: it can no longer log in by this mechanism."""
+        from barnabas.client.admin import users
+
+        users.remove_user(self.cluster, user, mechanism)
+
+    def acls(self, wanted: AclRow | None = None) -> list[AclRow]:
+        """`admin.acls(AclRow(name="orders"))` -> the ACLs that fit (None: all)."""
+        from barnabas.client.admin import acls
+
+        return acls.acls_of(self.cluster, wanted or acls.AclRow())
+
+    def create_acls(self, rows: Sequence[AclRow]) -> None:
+        """`admin.create_acls([AclRow(ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:ada", "*", ...)])`.
+
+        The enumerations are those of `barnabas.security.acl`.
+        """
+        from barnabas.client.admin import acls
+
+        acls.create_acls(self.cluster, rows)
+
+    def delete_acls(self, filters: Iterable[AclRow]) -> list[AclRow]:
+        """`admin.delete_acls([AclRow(principal="User:ada")])` -> what was removed."""
+        from barnabas.client.admin import acls
+
+        return acls.delete_acls(self.cluster, filters)
+
     # -- quotas ----------------------------------------------------------------------------------
 
     def quotas(self, entity: Entity | None = None) -> list[EntityQuotas]:
         """`admin.quotas({"user": "alice"})` -> the quotas of entities that include this one (None: of all)."""
         from barnabas.client.admin import quotas
 
-        return quotas.quotas_of(self.cluster, entity or {})
+        return quotas.quotas_of(self.cluster, entity)
 
     def set_quotas(
         self,
@@ -188,7 +231,7 @@ class DelegatedMethods:
         """
         from barnabas.client.admin import quotas
 
-        quotas.alter_quotas(self.cluster, entity, change or {}, remove=remove, validate_only=validate_only)
+        quotas.alter_quotas(self.cluster, entity, change, remove=remove, validate_only=validate_only)
 
     # -- resources -------------------------------------------------------------------------------
 

@@ -10,13 +10,13 @@ one is looked for (DescribeCluster on a controllers' listener names it, KIP-919)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import Any
 
 from barnabas.client.admin.described import QuorumDescription
-from barnabas.client.blocking import BlockingConnection
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import ConnectionFailed, first_of
+from barnabas.client.for_both import AnyCluster, AnyConnection, for_both
 from barnabas.client.metadata import parse_bootstrap
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import ANY_VOTER, METADATA_TOPIC, DirectoryId, NodeId
@@ -57,27 +57,28 @@ CONTROLLERS = 2
 _ELSEWHERE = (ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-def ask_active(cluster: Cluster, request: Message) -> Any:
+@for_both
+async def ask_active(cluster: AnyCluster, request: Message) -> Any:
     """`ask_active(cluster, request)` -> the active controller's answer, retried while controllers change.
 
     Raises ConnectionFailed, or KafkaError NOT_CONTROLLER when no controller became active in time.
     """
-    active: list[BlockingConnection] = []
+    active: list[AnyConnection] = []
 
-    def attempt() -> Any:
-        line = active[0] if active else cluster.any()
+    async def attempt() -> Any:
+        line = active[0] if active else await cluster.any()
         try:
-            response = line.request(request)
+            response = await line.request(request)
         except ConnectionFailed as error:
             if not active:
                 raise
-            active.pop().close()
+            await active.pop().close()
             raise KafkaError(ErrorCode.NOT_CONTROLLER, f"the active controller is gone: {error}") from error
         for code in _codes_of(response):
             if code in _ELSEWHERE:
                 while active:
-                    active.pop().close()
-                found = find_active(cluster)
+                    await active.pop().close()
+                found = await find_active(cluster)
                 if found is not None:
                     active.append(found)
                 raise KafkaError(
@@ -88,36 +89,26 @@ def ask_active(cluster: Cluster, request: Message) -> Any:
         return response
 
     try:
-        return cluster.retrying(attempt)
+        return await cluster.retrying(attempt)
     finally:
         for line in active:
-            line.close()
+            await line.close()
 
 
-def find_active(cluster: Cluster) -> BlockingConnection | None:
+async def find_active(cluster: AnyCluster) -> AnyConnection | None:
     """A connection to the active controller, if a controller was asked and knows it."""
-    response = cluster.any().request(DescribeClusterRequest(endpoint_type=CONTROLLERS))
+    response = await (await cluster.any()).request(DescribeClusterRequest(endpoint_type=CONTROLLERS))
     if response.error_code:
         return None  # a broker: it looks for the controller itself
     for node in response.brokers:
         if node.broker_id == response.controller_id:
             with suppress(ConnectionFailed):
-                return _dialled(cluster, node.host, node.port)
+                return await cluster.dial(node.host, node.port)
     return None
 
 
-def _dialled(cluster: Cluster, host: str, port: int) -> BlockingConnection:
-    return BlockingConnection(
-        host,
-        port,
-        client_id=cluster.client_id,
-        timeout=cluster.timeout,
-        connect_timeout=min(5.0, cluster.timeout),
-        security=cluster.security,
-    )
-
-
-def registered_controllers(cluster: Cluster, quorum: QuorumDescription) -> set[NodeId] | None:
+@for_both
+async def registered_controllers(cluster: AnyCluster, quorum: QuorumDescription) -> set[NodeId] | None:
     """Return the ids of all controllers, voters or not; None where only brokers can be reached.
 
     Brokers do not tell them, so the leader is asked on its own listener.
@@ -125,11 +116,14 @@ def registered_controllers(cluster: Cluster, quorum: QuorumDescription) -> set[N
     request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
     leader = quorum.leader_replica
     with suppress(BarnabasError):
-        answer = cluster.any().request(request)
+        answer = await (await cluster.any()).request(request)
         if answer.error_code and leader is not None and leader.endpoints:
             [(host, port)] = parse_bootstrap(leader.endpoints[0].partition("://")[2])
-            with closing(_dialled(cluster, host, port)) as line:
-                answer = line.request(request)
+            line = await cluster.dial(host, port)
+            try:
+                answer = await line.request(request)
+            finally:
+                await line.close()
         if not answer.error_code:
             return {node.broker_id for node in answer.brokers}
     return None

@@ -14,6 +14,7 @@ from barnabas.client.admin.described import QuorumDescription, QuorumDetail, Quo
 from barnabas.client.admin.quorum import advice, ask_active, find_active, registered_controllers
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import ConnectionFailed, first_of
+from barnabas.client.for_both import AnyCluster, for_both
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import METADATA_TOPIC, NO_NODE, ZERO_UUID, DirectoryId, NodeId, VoterCheck
 from barnabas.wire.schemas.quorum import (
@@ -151,17 +152,18 @@ def quorum_history(cluster: Cluster) -> list[dict[str, Any]]:
     return [json.loads(line) for line in data.history]
 
 
-def _of_leader(cluster: Cluster) -> Any:
+@for_both
+async def _of_leader(cluster: AnyCluster) -> Any:
     """What the leader says.  Raises KafkaError where it is just gone: the node that names it will know soon."""
-    leader = find_active(cluster)
+    leader = await find_active(cluster)
     if leader is None:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the leader does not answer")
     try:
-        response = leader.request(description_request())
+        response = await leader.request(description_request())
     except ConnectionFailed as error:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leader is gone: {error}") from error
     finally:
-        leader.close()
+        await leader.close()
     partitions = response.topics[0].partitions if response.topics else ()
     if partitions and partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the leader has changed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from barnabas.client.cluster import Cluster
+from barnabas.client.for_both import AnyCluster, for_both
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.wire.schemas.quotas import (
     AlterClientQuotasRequest,
@@ -31,13 +31,14 @@ class EntityQuotas(NamedTuple):
     quotas: dict[str, float]
 
 
-def quotas_of(cluster: Cluster, entity: Entity) -> list[EntityQuotas]:
-    """`quotas_of(cluster, {"user": "alice"})` -> the entities that include this one ({}: all), sorted."""
+@for_both
+async def quotas_of(cluster: AnyCluster, entity: Entity | None = None) -> list[EntityQuotas]:
+    """`quotas_of(cluster, {"user": "alice"})` -> the entities that include this one (None: all), sorted."""
     components = [
         ComponentData(entity_type=kind, match_type=_DEFAULT if name is None else _EXACT, match=name)
-        for kind, name in entity.items()
+        for kind, name in (entity or {}).items()
     ]
-    response = cluster.ask(DescribeClientQuotasRequest(components=components))
+    response = await cluster.ask(DescribeClientQuotasRequest(components=components))
     if response.error_code:
         raise KafkaError(ErrorCode(response.error_code), response.error_message or "the filter was refused")
     found = [
@@ -50,23 +51,24 @@ def quotas_of(cluster: Cluster, entity: Entity) -> list[EntityQuotas]:
     return sorted(found, key=lambda one: sorted((kind, name or "") for kind, name in one.entity.items()))
 
 
-def alter_quotas(
-    cluster: Cluster,
+@for_both
+async def alter_quotas(
+    cluster: AnyCluster,
     entity: Entity,
-    change: Mapping[str, float],
+    change: Mapping[str, float] | None = None,
     *,
     remove: Iterable[str] = (),
     validate_only: bool = False,
 ) -> None:
     """`alter_quotas(cluster, {"user": "alice"}, {"producer_byte_rate": 1048576})`; raises KafkaError."""
-    ops = [OpData(key=key, value=float(value)) for key, value in change.items()]
+    ops = [OpData(key=key, value=float(value)) for key, value in (change or {}).items()]
     ops += [OpData(key=key, remove=True) for key in remove]
     parts = [AlterClientQuotasRequestEntityData(entity_type=k, entity_name=n) for k, n in entity.items()]
     entry = AlterClientQuotasRequestEntryData(entity=parts, ops=ops)
     request = AlterClientQuotasRequest(entries=[entry], validate_only=validate_only)
 
-    def attempt() -> None:
-        for row in cluster.any().request(request).entries:
+    async def attempt() -> None:
+        for row in (await (await cluster.any()).request(request)).entries:
             if row.error_code:
                 raise KafkaError(
                     ErrorCode(row.error_code),
@@ -74,4 +76,4 @@ def alter_quotas(
                     next_step="write a quota with a number above 0, for example producer_byte_rate=1048576",
                 )
 
-    cluster.retrying(attempt)
+    await cluster.retrying(attempt)

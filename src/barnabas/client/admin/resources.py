@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from barnabas.client.cluster import Cluster
+from barnabas.client.for_both import AnyCluster, for_both
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.wire.schemas.configs import ListConfigResourcesRequest
 
@@ -20,10 +20,11 @@ class NamedResource(NamedTuple):
     name: str
 
 
-def resources_of(cluster: Cluster, kind: str | None = None) -> list[NamedResource]:
+@for_both
+async def resources_of(cluster: AnyCluster, kind: str | None = None) -> list[NamedResource]:
     """`resources_of(cluster, "group")` -> groups with settings of their own; no kind: everything."""
     wanted = [number for number, name in _KINDS.items() if kind is None or name == kind]
-    response = cluster.ask(ListConfigResourcesRequest(resource_types=wanted))
+    response = await cluster.ask(ListConfigResourcesRequest(resource_types=wanted))
     if response.error_code:
         raise KafkaError(ErrorCode(response.error_code), f"{kind or 'resources'} cannot be listed")
     found = [

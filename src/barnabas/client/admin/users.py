@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from barnabas.client.cluster import Cluster
+from barnabas.client.for_both import AnyCluster, for_both
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.security.scram import MECHANISMS, MOST_ITERATIONS, salted_password
 from barnabas.wire.schemas.sasl import (
@@ -29,9 +29,10 @@ class UserCredential(NamedTuple):
     iterations: int
 
 
-def users_of(cluster: Cluster) -> list[UserCredential]:
+@for_both
+async def users_of(cluster: AnyCluster) -> list[UserCredential]:
     """`users_of(cluster)` -> every credential, by user and mechanism.  Raises KafkaError."""
-    response = cluster.ask(DescribeUserScramCredentialsRequest(users=None))
+    response = await cluster.ask(DescribeUserScramCredentialsRequest(users=None))
     if response.error_code:
         raise KafkaError(ErrorCode(response.error_code), response.error_message or "users cannot be listed")
     return sorted(
@@ -43,8 +44,9 @@ def users_of(cluster: Cluster) -> list[UserCredential]:
     )
 
 
-def set_password(
-    cluster: Cluster,
+@for_both
+async def set_password(
+    cluster: AnyCluster,
     user: str,
     password: str,
     mechanism: str = "SCRAM-SHA-512",
@@ -62,17 +64,18 @@ def set_password(
         salt=salt,
         salted_password=salted_password(mechanism, password.encode(), salt, iterations),
     )
-    _change(cluster, AlterUserScramCredentialsRequest(upsertions=[change]))
+    await _change(cluster, AlterUserScramCredentialsRequest(upsertions=[change]))
 
 
-def remove_user(cluster: Cluster, user: str, mechanism: str) -> None:
+@for_both
+async def remove_user(cluster: AnyCluster, user: str, mechanism: str = "SCRAM-SHA-512") -> None:
     """`remove_user(cluster, "ada", "SCRAM-SHA-512")`: that credential is gone.  Raises KafkaError."""
     change = ScramCredentialDeletion(name=user, mechanism=_CODES[mechanism])
-    _change(cluster, AlterUserScramCredentialsRequest(deletions=[change]))
+    await _change(cluster, AlterUserScramCredentialsRequest(deletions=[change]))
 
 
-def _change(cluster: Cluster, request: AlterUserScramCredentialsRequest) -> None:
-    for result in cluster.ask(request).results:
+async def _change(cluster: AnyCluster, request: AlterUserScramCredentialsRequest) -> None:
+    for result in (await cluster.ask(request)).results:
         if result.error_code:
             raise KafkaError(
                 ErrorCode(result.error_code), result.error_message or f"user {result.user} was not changed"

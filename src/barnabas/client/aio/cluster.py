@@ -7,7 +7,7 @@ use it at the same time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
@@ -31,8 +31,9 @@ from barnabas.client.metadata import (
     nobody_reached,
     parse_bootstrap,
 )
+from barnabas.client.offsets import OffsetAt, offsets_request, read_offsets
 from barnabas.client.security.options import Security, SecurityOptions
-from barnabas.client.waits.silence import CONNECT_S, SILENCE, WITNESS_S, counted_out, dial_limits
+from barnabas.client.waits.silence import CONNECT_S, DIAL_S, SILENCE, WITNESS_S, counted_out, dial_limits
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import NodeId, TopicPartition
 from barnabas.wire.codec.message import Message
@@ -49,6 +50,9 @@ class AsyncCluster:
     `timeout` (seconds) bounds every call with all its repetitions.  `security`: options by Kafka's names.
     `metadata_max_age`: seconds after which a topic is asked for anew even when nothing failed.
     """
+
+    AWAITED = True
+    """See `for_both`."""
 
     def __init__(
         self,
@@ -121,6 +125,12 @@ class AsyncCluster:
         response = await self.ask(metadata_request(wanted, create=False))
         return self.metadata.take(response, wanted, self._now(), missing_ok=True)
 
+    async def brokers(self) -> list[Broker]:
+        """`await cluster.brokers()` -> the live brokers, by id."""
+        if not self.metadata.brokers:
+            await self.refresh([])
+        return [self.metadata.brokers[node] for node in sorted(self.metadata.brokers)]
+
     async def leader(self, topic: str, partition: int) -> Broker:
         """`await cluster.leader("t", 0)` -> its leader; KafkaError LEADER_NOT_AVAILABLE when there is none."""
         return self.metadata.leader(await self.topic(topic), partition)
@@ -141,6 +151,17 @@ class AsyncCluster:
             code = ErrorCode.LEADER_NOT_AVAILABLE if leads else ErrorCode.BROKER_NOT_AVAILABLE
             raise KafkaError(code, f"broker {node} is not in the cluster")
         return await self._connect((broker.host, broker.port))
+
+    async def dial(self, host: str, port: int) -> AsyncConnection:
+        """`await cluster.dial("h", 9093)` -> a connection to a node that is not known as a broker; close it."""
+        return await AsyncConnection.connect(
+            host,
+            port,
+            client_id=self.client_id,
+            timeout=self.timeout,
+            connect_timeout=min(DIAL_S, self.timeout),
+            security=self.security,
+        )
 
     async def any(self) -> AsyncConnection:
         """`await cluster.any()` -> a connection to some live broker, the bootstrap addresses last."""
@@ -213,6 +234,19 @@ class AsyncCluster:
                 return True
         return False
 
+    async def at_coordinator(
+        self, key: str, talk: Callable[[AsyncConnection], Awaitable[T]], *, transaction: bool = False
+    ) -> T:
+        """`await cluster.at_coordinator("g", describe)`: what the coordinator says, tried until the time is over.
+
+        What a coordinator refuses that is out does not count: the one after it is asked.
+        """
+
+        async def attempt() -> T:
+            return await self.ask_coordinator(await self.coordinator(key, transaction=transaction), talk)
+
+        return await self.retrying(attempt)
+
     async def ask_coordinator(
         self, coordinator: AsyncConnection, talk: Callable[[AsyncConnection], Awaitable[T]]
     ) -> T:
@@ -261,6 +295,31 @@ class AsyncCluster:
             except BarnabasError:
                 continue
         return None
+
+    async def offsets(
+        self, question: Mapping[TopicPartition, int], level: int = 0
+    ) -> dict[TopicPartition, OffsetAt]:
+        """`await cluster.offsets({TopicPartition("t", 0): -1})`: asked of the leaders, again if they moved.
+
+        A time in ms, or one of `special_time`, for each partition.  Raises KafkaError, ConnectionFailed.
+        """
+        found: dict[TopicPartition, OffsetAt] = {}
+
+        async def attempt() -> dict[TopicPartition, OffsetAt]:
+            by_leader: dict[NodeId, dict[TopicPartition, int]] = {}
+            for target, when in question.items():
+                if target not in found:
+                    by_leader.setdefault((await self.leader(*target)).id, {})[target] = when
+            for leader, theirs in by_leader.items():
+                connection = await self.connection(leader, leads=True)
+                read_offsets(await connection.request(offsets_request(theirs, level, self.timeout)), found)
+            return found
+
+        def forget() -> None:
+            for target in question.keys() - found.keys():
+                self.metadata.forget(target.topic)
+
+        return await self.retrying(attempt, on_retry=forget)
 
     # -- asking again ----------------------------------------------------------------------------
 

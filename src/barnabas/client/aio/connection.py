@@ -41,6 +41,9 @@ IsOut = Callable[[], Awaitable[bool]]
 class AsyncConnection(asyncio.BufferedProtocol):
     """`await AsyncConnection.connect("127.0.0.1", 9092)`, then `await connection.request(message)`."""
 
+    AWAITED = True
+    """See `for_both`."""
+
     def __init__(
         self,
         address: str,
@@ -164,6 +167,10 @@ class AsyncConnection(asyncio.BufferedProtocol):
     def version_of(self, request: type[Message] | Message) -> int:
         """`connection.version_of(FetchRequest)` -> the version that `request` will be sent in."""
         return self._core.version_of(request)
+
+    def serves(self, request: type[Message]) -> bool:
+        """`connection.serves(DescribeQuorumRequest)`: whether the broker serves this API at all."""
+        return self._core.serves(request)
 
     @property
     def finalized(self) -> dict[str, int]:

@@ -18,19 +18,11 @@ from barnabas.client.aio.fetcher import AsyncFetcher
 from barnabas.client.aio.membership import AsyncMembership, AsyncReader
 from barnabas.client.consuming.fetched import FetchLimits
 from barnabas.client.consuming.reading import COMMIT_INTERVAL, Message, Reading
-from barnabas.client.offsets import (
-    EARLIEST,
-    LATEST,
-    READ_COMMITTED,
-    OffsetAt,
-    offsets_request,
-    read_offsets,
-    special_time,
-)
+from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, special_time
 from barnabas.client.waits.forks import forked_since
 from barnabas.client.waits.poll_interval import PollInterval
 from barnabas.errors import BarnabasError
-from barnabas.model import NodeId, Offset, TopicPartition
+from barnabas.model import Offset, TopicPartition
 
 __all__ = ["AsyncConsumer"]
 
@@ -235,24 +227,7 @@ class AsyncConsumer(Reading):
         self, targets: list[TopicPartition], when: int | str
     ) -> dict[TopicPartition, Offset]:
         """The offset of each partition at a time, asked of the leaders; -1 where no record is that young."""
-        found: dict[TopicPartition, OffsetAt] = {}
-
-        async def attempt() -> None:
-            by_leader: dict[NodeId, dict[TopicPartition, int]] = {}
-            for target in targets:
-                if target not in found:
-                    leader = (await self._cluster.leader(*target)).id
-                    by_leader.setdefault(leader, {})[target] = special_time(when)
-            for leader, theirs in by_leader.items():
-                request = offsets_request(theirs, self._level, self._cluster.timeout)
-                connection = await self._cluster.connection(leader, leads=True)
-                read_offsets(await connection.request(request), found)
-
-        def forget() -> None:
-            for target in targets:
-                self._cluster.metadata.forget(target.topic)
-
-        await self._cluster.retrying(attempt, on_retry=forget)
+        found = await self._cluster.offsets(dict.fromkeys(targets, special_time(when)), self._level)
         return {target: found[target].offset for target in targets}
 
     # -- committing and ending -------------------------------------------------------------------

@@ -11,12 +11,7 @@ from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.aio.connection import AsyncConnection
 from barnabas.client.consumer_member import ConsumerGroupMember, Subscription
 from barnabas.client.group_member import ClassicMember
-from barnabas.client.group_offsets import (
-    check_committed,
-    commit_request,
-    committed_request,
-    read_committed_offsets,
-)
+from barnabas.client.group_offsets import commit_offsets, committed_offsets
 from barnabas.client.group_options import GroupMachine, may_pass
 from barnabas.client.waits.background import as_ours
 from barnabas.client.waits.clock import monotonic
@@ -25,7 +20,6 @@ from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Offset, TopicId, TopicPartition
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.consumer_groups import ConsumerGroupHeartbeatRequest
-from barnabas.wire.schemas.groups import OffsetCommitRequest, OffsetFetchRequest
 
 __all__ = ["AsyncMembership", "AsyncReader", "AsyncRelease"]
 
@@ -259,14 +253,13 @@ class AsyncMembership:
         member = self.member
 
         async def attempt(coordinator: AsyncConnection) -> None:
-            request, version = commit_request(
+            await commit_offsets(
+                coordinator,
                 member.group,
                 offsets,
-                coordinator.version_of(OffsetCommitRequest),
                 member_id=member.member_id,
                 generation=member.generation,
             )
-            check_committed(await coordinator.request(request, version), member.group)
 
         if offsets:
             async with self._talking:
@@ -276,13 +269,10 @@ class AsyncMembership:
         """`await membership.committed([...])` -> offsets committed by the group, where there are any."""
         wanted, group = list(partitions), self.member.group
 
-        async def attempt(coordinator: AsyncConnection) -> dict[TopicPartition, Offset]:
-            served = coordinator.version_of(OffsetFetchRequest)
-            request, version = committed_request(group, wanted, served, stable=self.stable)
-            return read_committed_offsets(await coordinator.request(request, version), version, group)
-
         async with self._talking:
-            return await self._with_coordinator(attempt)
+            return await self._with_coordinator(
+                lambda coordinator: committed_offsets(coordinator, group, wanted, stable=self.stable)
+            )
 
     async def _with_coordinator(self, talk: Callable[[AsyncConnection], Awaitable[T]]) -> T:
         """Talk to the coordinator, found again where it moved or broke."""

@@ -47,15 +47,10 @@ class AsyncTransactions(TransactionMachine):
         async with self._lock:
             self.check_open()
             exchange = self.committing_offsets(offsets, member)
-
-            async def attempt() -> None:
-                coordinator = await self.cluster.coordinator(member.group)
-                await self.cluster.ask_coordinator(coordinator, lambda it: _talk(it, exchange))
-
             try:
                 await self._exchange(self.adding_offsets(member.group))
                 self.offsets_added(member.group)
-                await self.cluster.retrying(attempt)
+                await self.cluster.at_coordinator(member.group, lambda it: _talk(it, exchange))
             except KafkaError as error:
                 self.refused(error)
                 self.failed(error)

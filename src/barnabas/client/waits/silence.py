@@ -18,10 +18,12 @@ from typing import NamedTuple
 from barnabas.client.connection import RequestTimedOut
 from barnabas.model import Offset, TopicPartition
 
-__all__ = ["CONNECT_S", "SILENCE", "WITNESS_S", "Resting", "counted_out", "dial_limits", "patience"]
+__all__ = ["CONNECT_S", "DIAL_S", "SILENCE", "WITNESS_S", "Resting", "counted_out", "dial_limits", "patience"]
 
 CONNECT_S = 10.0
 """Seconds that connecting may take, with its negotiation and login."""
+DIAL_S = 5.0
+"""The same for a node beside the brokers, a controller."""
 
 SILENCE = 2.0
 """Seconds without a byte after which another broker is asked."""
