@@ -222,8 +222,8 @@ def test_a_controller_is_forgotten_once_it_votes_no_more(type_: Operator) -> Non
 
 def test_what_helps_where_a_cluster_has_no_record_for_a_controller_that_left() -> None:
     refused = UnregisterControllerResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message="too low")
-    at = SimpleNamespace(request=lambda request: refused)
-    cluster: Any = SimpleNamespace(any=lambda: at, retrying=lambda attempt: attempt())
+    at = SimpleNamespace(request=lambda *_: refused)
+    cluster: Any = SimpleNamespace(any=lambda: at, retrying=lambda attempt, **_: attempt())
     with pytest.raises(KafkaError, match="unregistering controller 5: too low") as caught:
         unregister_controller(cluster, 5)
     assert "features upgrade --release-version 4.4" in (caught.value.next_step or "")

@@ -271,7 +271,7 @@ def test_with_asyncio_nothing_is_sent_behind_a_join_that_waits_for_the_other_mem
                 await others.wait()
             return answers[request.NAME]
 
-        line: Any = SimpleNamespace(closed=False, version_of=lambda _: 4, request=answer)
+        line: Any = SimpleNamespace(AWAITED=True, closed=False, version_of=lambda _: 4, request=answer)
 
         async def found(_: Any) -> Any:
             return line
