@@ -57,6 +57,28 @@ def test_a_lie_is_seen_until_it_is_healed() -> None:
     world.close()
 
 
+def test_damage_of_deleted_records_counts_until_a_checkpoint_says_that_they_are_deleted() -> None:
+    run = running()
+    world, rot = run.world, run.rot
+    node, log = next(
+        (node, partition.log)
+        for node in world.nodes.values()
+        for partition in (node.broker.partitions() if node.broker is not None else ())
+        if partition.log.high_watermark > 0 and rot.may_begin(node)
+    )
+    assert node.process is not None and node.process.storage is not None
+    logs = node.process.storage.logs
+    logs.checkpoint_recovery_points()
+    assert rot.wanting(node) is None
+    path = log.segments[0].path(".log")
+    node.disk.rewrite(path, bytes([node.disk.peek(path)[0] ^ 1]) + node.disk.peek(path)[1:])
+    log.increment_log_start(log.high_watermark)
+    assert log.path in (rot.wanting(node) or "")
+    logs.checkpoint_recovery_points()
+    assert rot.wanting(node) is None
+    world.close()
+
+
 def test_a_disk_that_went_for_good_before_anybody_saw_it_whole_is_not_waited_for() -> None:
     run = running()
     run.away = node = next(node for node in run.world.nodes.values() if run.rot.may_begin(node))

@@ -10,7 +10,9 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas.errors import CorruptRecordError, StorageError
-from barnabas.model import METADATA_TOPIC
+from barnabas.log.storage.checkpoint import LOG_STARTS, read_offsets
+from barnabas.log.unsynced import parent_of
+from barnabas.model import METADATA_TOPIC, Offset
 from barnabas.sim.kernel.lies import Memory, files_below
 from barnabas.wire.records import batches, check_crc
 
@@ -112,13 +114,18 @@ class Rot:
 
 
 def _wrong(node: SimNode, log: Log) -> str | None:
-    """Return the first batch on the disk that is not what was written; None when all are."""
+    """Return the first batch on the disk that is not what was written; None when all are.
+
+    What was deleted nobody reads any more, once the checkpoint says so.  Before that a node that is killed would
+    begin there again, and cut its log there.
+    """
+    start = min(log.log_start_offset, _checkpointed_start(node, log))
     for segment in log.segments:
         path = segment.path(".log")
-        if segment.limit <= log.log_start_offset:
+        if segment.limit <= start:
             continue
         try:
-            begin = segment.locate(log.log_start_offset)  # what was deleted nobody reads any more
+            begin = segment.locate(start)
             content = node.disk.peek(path)[begin : segment.end_position]
             if len(content) < segment.end_position - begin:
                 return f"{path} is short"
@@ -128,3 +135,12 @@ def _wrong(node: SimNode, log: Log) -> str | None:
         except (StorageError, CorruptRecordError) as error:
             return str(error)
     return None
+
+
+def _checkpointed_start(node: SimNode, log: Log) -> Offset:
+    """Return where the log would begin if its node were killed now."""
+    path = f"{parent_of(log.path)}/{LOG_STARTS}"
+    try:
+        return read_offsets(node.disk, path).get(log.topic_partition, 0)
+    except StorageError:
+        return 0  # (that file may be what rotted, and is written again)
