@@ -262,24 +262,26 @@ def test_a_damaged_batch_is_asked_for_until_a_whole_copy_leads(broker: FakeBroke
 
 
 @pytest.mark.parametrize(
-    ("byte", "bit", "said"),
+    ("byte", "bit", "start", "said"),
     [
-        (2, 1, "t-0: a batch says that it has offsets .* and the log ends at 30"),
-        (7, 1, "t-0: a batch says that it has offsets 15 to 17, and the one before ends at 15"),
-        (7, 4, "t-0: a batch says that it has offsets 8 to 10, and the one before ends at 11"),
+        (2, 1, 0, "t-0: a batch says that it has offsets .* and the log ends at 30"),
+        (7, 1, 0, "t-0: a batch says that it has offsets 15 to 17, and the one before ends at 15"),
+        (7, 4, 0, "t-0: a batch says that it has offsets 8 to 10, and the one before ends at 11"),
+        (7, 4, 12, "t-0: a batch says that it has offsets 8 to 10, and 12 was asked for"),
     ],
 )
 def test_a_batch_that_lies_about_its_offset_leads_nobody_past_records(
-    broker: FakeBroker, byte: int, bit: int, said: str
+    broker: FakeBroker, byte: int, bit: int, start: int, said: str
 ) -> None:
     """Its base offset is the one thing that no CRC covers."""
     serve_with_a_flipped_bit(broker, byte, bit)
     with pytest.raises(CorruptRecordError, match=said):
-        list(fetch_range(broker.address, "t", 0, 0, 30, timeout=0.3))
+        list(fetch_range(broker.address, "t", 0, start, 30, timeout=0.3))
     with (
         pytest.raises(CorruptRecordError, match=said),
         Consumer(broker.address, "t", start="earliest", idle=PATIENCE_S, timeout=0.3) as consumer,
     ):
+        consumer.seek("t", 0, start)
         list(consumer)
 
 

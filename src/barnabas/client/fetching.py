@@ -199,7 +199,7 @@ def whole_batches(
     try:
         for at, header in batches(records):
             found.append((at, header))
-            if header.base_offset <= last or 0 <= end <= header.last_offset:
+            if header.base_offset <= last or header.last_offset < asked or 0 <= end <= header.last_offset:
                 break
             last = header.last_offset
         else:
@@ -210,7 +210,11 @@ def whole_batches(
         raise CorruptRecordError(
             f"{target}: there is no batch at offset {asked}: {error.message}", next_step=_VERIFY
         ) from error
-    limits = f"the one before ends at {last}" if header.base_offset <= last else f"the log ends at {end}"
+    limits = f"the log ends at {end}"
+    if header.base_offset <= last:
+        limits = f"the one before ends at {last}"
+    elif header.last_offset < asked:
+        limits = f"{asked} was asked for"
     raise CorruptRecordError(
         f"{target}: a batch says that it has offsets {header.base_offset} to {header.last_offset}, and {limits}",
         next_step=_VERIFY,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from barnabas.client.fetching import whole_batches
 from barnabas.errors import BarnabasError, CorruptRecordError, ErrorCode, WireError
 from barnabas.model import TopicPartition
 from barnabas.sim.kernel.report import InvariantViolation
@@ -40,10 +41,11 @@ class Reading:
         return f"{self.where.topic}-{self.where.partition}"
 
 
-def _damaged(records: bytes) -> bool:
-    """Return whether a batch of an answer cannot be read."""
+def _damaged(reading: Reading, data: Any) -> bool:
+    """Return whether a batch of an answer cannot be read, or says that it has offsets that cannot be its own."""
+    records = data.records or b""
     try:
-        for at, header in batches(records):
+        for at, header in whole_batches(reading.name, records, reading.position, data.high_watermark):
             if not check_crc(records, at, header):
                 return True
             read_records(records, at, header, _LARGEST)
@@ -111,7 +113,7 @@ class Reader:
                 f"at {data.diverging_epoch.end_offset}",
             )
         excuses = contact.machine.world.excuses
-        if excuses is not None and _damaged(data.records or b"") and excuses(leader.node):
+        if excuses is not None and _damaged(reading, data) and excuses(leader.node):
             await self._trouble()  # as a client does that checks: it asks again, perhaps another leader
             return None
         return self._take(reading, data, begun)
