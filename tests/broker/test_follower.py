@@ -426,6 +426,24 @@ def test_a_log_that_starts_inside_a_batch_is_replicated(three: Replicas) -> None
     assert set(three.state.isr) == {1, 2, 3}
 
 
+def test_a_replica_whose_records_parted_below_the_leaders_start_inside_a_batch_begins_there() -> None:
+    """The leader knows no end of the old epoch above its start, and has a batch around that."""
+    two = Replicas((1, 2))
+    two.cut.add(2)
+    for value in "xyz":
+        two.produce(value)  # epoch 0, offsets 0 to 2, on 1 only
+    two.turn(1)
+    two.put(leader=2, isr=(2,))
+    two.produce("a", "b", "c")  # epoch 1, one batch, on 2 only
+    two.turn(2)
+    two[2].delete_records(2)
+    two.cut.clear()
+    two.settle(40)
+    assert (two[1].log.log_start_offset, two[1].log.log_end_offset) == (2, 3)
+    assert two.values(1) == two.values(2)
+    assert set(two.state.isr) == {1, 2}
+
+
 def test_deleted_records_are_deleted_at_followers(three: Replicas) -> None:
     three.produce("a", "b")
     three.settle()

@@ -352,7 +352,7 @@ class Follower:
     ) -> None:
         followed.high_watermark = high_watermark
         if len(records):
-            self._append(followed, records, now)
+            self._append(followed, records, log_start, now)
         followed.failures = 0
         followed.start = log_start
         followed.partition.touch()
@@ -388,13 +388,14 @@ class Follower:
         self._leave_out(followed.key)
         self._resting[followed.key] = now.mono + pause
 
-    def _append(self, followed: Followed, records: Buffer, now: Now) -> None:
-        """Put what came after our end.  Raises CorruptRecordError, StorageError."""
+    def _append(self, followed: Followed, records: Buffer, log_start: Offset, now: Now) -> None:
+        """Put what came after our end; `log_start`: the leader's.  Raises CorruptRecordError, StorageError."""
         partition, log = followed.partition, followed.partition.log
-        if log.log_start_offset == log.log_end_offset:
+        if log.log_end_offset <= max(log.log_start_offset, log_start):
             base = int.from_bytes(memoryview(records)[:8], "big")
             if base < log.log_end_offset:
-                # Records were deleted up to the middle of a batch, which can only be had whole.
+                # Records were deleted up to the middle of a batch, which can only be had whole.  All that we
+                # have lies before, and need not be what the leader had there.
                 log.truncate_fully_and_start_at(base, now)
         appended = log.append_as_follower(records, now, leader_epoch=partition.leader_epoch)
         if appended is not None:
