@@ -8,6 +8,7 @@ from tests.broker.replication import Replicas
 
 from barnabas.errors import ErrorCode
 from barnabas.log.log import Log
+from barnabas.log.reading import damaged_at
 from barnabas.log.segments.damage import DamagedError
 from barnabas.model import TopicPartition
 from barnabas.sim.kernel.disk import MemoryDisk
@@ -68,6 +69,23 @@ def test_a_damaged_replica_that_is_not_in_sync_is_fetched_anew_by_itself() -> No
     replicas.crash(2)
     replicas.restart(2)
     assert replicas.nodes[2].outside.anew == [] and values(replicas, 2) == whole
+
+
+def test_damage_of_a_replica_that_is_out_of_sync_already_is_fetched_anew_without_a_commit() -> None:
+    replicas = Replicas()
+    several_segments(replicas)
+    replicas.put(isr=(1, 3))
+    replicas.cut.add(2)
+    node, log = replicas.nodes[2], replicas[2].log
+    node.broker.rots(log, damaged_at(log, 2, "a reader met it"), node.now)
+    assert log.damage and node.outside.anew == []
+    node.broker.maintain(node.now)
+    while node.broker.reconciler.ready:
+        node.broker.reconciler.step(node.now)
+    assert node.outside.anew == ["/data/t-0"] and log.log_end_offset == 2
+    replicas.cut.clear()
+    replicas.settle()
+    assert values(replicas, 2) == values(replicas, 1) and not log.damage
 
 
 def test_a_damaged_replica_is_kept_as_long_as_it_counts_for_what_is_committed() -> None:

@@ -374,6 +374,8 @@ class Broker(HostedPartitions):
         second; raises nothing."""
         if self.space.look(now):
             self.reconciler.note_unhosted()
+        if self.lacking:
+            self.reconciler.note_damaged()
         for partition in self.touched:  # else retention writes it, and where there is no room nobody is told
             with suppress(KafkaError):
                 self.write_now(partition, now)

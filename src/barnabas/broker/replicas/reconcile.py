@@ -118,6 +118,13 @@ class Reconciler:
             if topic is not None and index in topic.partitions:
                 self._new[TopicPartition(topic.name, index)] = None
 
+    def note_damaged(self) -> None:
+        """Replicas with damage are to be fetched again, which no commit may announce: one that was out of sync
+        when it was met is out of sync already."""
+        for partition in self._broker.lacking:
+            if partition.log.damage and not partition.is_leader:
+                self._here[partition.log.topic_partition] = None
+
     def note(self, delta: ImageDelta) -> None:
         """What one commit changed."""
         broker, me = self._broker, self._broker.node_id
