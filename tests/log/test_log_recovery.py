@@ -476,6 +476,22 @@ def test_a_base_offset_that_the_disk_made_huge_ends_the_log_and_not_the_node() -
     assert "no successor" in again.recovery.reason
 
 
+@pytest.mark.parametrize("at", [0, 2])
+def test_a_base_offset_that_rose_ends_the_log_where_that_batch_belongs(at: int) -> None:
+    """The batch behind it lies where that one claims to be, and is right."""
+    disk = new_disk()
+    log = open_log(disk, small(segment_bytes=1 << 20))
+    sizes = [log.size]
+    for _ in range(6):
+        append(log, batch(b"one"))
+        sizes.append(log.size)
+    log.sync()
+    disk.corrupt(f"{PATH}/{0:020d}.log", sizes[at] + 7, flip=32)
+    again = open_log(disk)
+    assert (again.log_end_offset, again.size) == (at, sizes[at])
+    assert "no successor" in again.recovery.reason and again.recovery.cut_at == at
+
+
 @pytest.mark.parametrize("with_tables", [True, False])
 def test_offsets_that_no_segment_can_have_end_the_log_after_a_clean_stop_too(with_tables: bool) -> None:
     """Found by the fuzz target `segments`: the node failed as it rolled, or made its tables anew."""

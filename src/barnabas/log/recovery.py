@@ -427,22 +427,29 @@ def _cut_after(log: LogState, keep: int, *, aside: bool) -> int:
 
 
 def _reread_segment(
-    segment: Segment, end: Offset, limit: Offset, epoch: Epoch
+    segment: Segment, end: Offset, limit: Offset, epoch: Epoch, *, most: int = MAX_OFFSET
 ) -> Generator[None, None, tuple[Offset, Epoch, int, str]]:
     """Returns (end offset, latest epoch, good batches, why it was cut or "").
 
     The tables are new and `end_position` is the good end.  Offsets lie outside the CRC, and so do epochs:
     offsets that do not grow, or reach into the next segment, and epochs that fall end the log as well.
+    `most`: bytes of the file to read.
     """
     file = segment.file
     segment.distrust()
-    size = file.size()
+    size = min(file.size(), most)
     segment.start_over()
     count = seen = 0
+    begun, gap = (end, limit, epoch), (MAX_OFFSET, 0)
     try:
-        for _, header, _ in batches_of(file, 0, size):
+        for at, header, _ in batches_of(file, 0, size):
             if wrong := misfit(header, end, limit, epoch):
-                return end, epoch, count, f"{file.path}: {wrong}"
+                wrong = f"{file.path}: {wrong}"
+                if gap[0] <= header.base_offset < end:  # the one before claims offsets that are not its own
+                    return (*(yield from _reread_segment(segment, *begun, most=gap[1]))[:3], wrong)
+                return end, epoch, count, wrong
+            # (where offsets were missing before the last batch, from which on, and where it lies)
+            gap = (end, at) if header.base_offset > end else (MAX_OFFSET, at)
             segment.note(header.last_offset, header.max_timestamp, header.size)
             end, epoch = header.last_offset + 1, header.leader_epoch
             count += 1
