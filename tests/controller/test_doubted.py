@@ -154,6 +154,18 @@ def test_an_eligible_replica_that_was_killed_waits_half_a_minute_for_the_others(
     assert cluster.state().elr == (3,)
 
 
+def test_a_new_controller_hears_an_eligible_replica_before_it_elects_it() -> None:
+    """It may have been killed; broker 3, which has more, is unfenced and not heard either."""
+    cluster = all_killed()
+    assert says(cluster, 2, 240) == NO_NODE
+    cluster.new_controller()
+    cluster.register(1, incarnation=3)
+    cluster.beat(1)
+    assert cluster.state().leader == NO_NODE
+    assert says(cluster, 2, 240) == NO_NODE
+    assert says(cluster, 3, 245) == 3
+
+
 def test_an_eligible_replica_that_stopped_in_order_leads_at_once() -> None:
     """Or it is one of Apache Kafka, whose brokers say that they stopped in order by their previous epoch."""
     cluster = all_killed()

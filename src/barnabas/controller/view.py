@@ -151,7 +151,7 @@ class View(NamedTuple):
 
     def _doubted(self, broker: NodeId) -> bool:
         contact = self.contacts.get(broker)
-        return contact is not None and contact.unclean_stop
+        return contact is not None and (contact.presumed or contact.unclean_stop)
 
     def default_directory(self, broker: NodeId) -> DirectoryId:
         """The only directory of a broker that has one; with several the broker chooses and tells us."""
