@@ -56,7 +56,7 @@ _WHILE_IT_RUNS: tuple[Mutant, ...] = (
         "broker.replicas.hosted_partitions HostedPartitions.storage_failed",
         "if isinstance(error, LostFileError) and",
         "if isinstance(error, LostFileError) and not isinstance(error, ShortFileError) and",
-        7,
+        28,
     ),
 )
 
