@@ -14,8 +14,9 @@ from tests.frames import frame
 
 from barnabas.broker.requests.fetch import Fetches
 from barnabas.model import Now
+from barnabas.server.net.connection import SENT_AT_ONCE_BYTES
 from barnabas.server.net.context import Client, RequestContext
-from barnabas.server.net.fetch_door import SENT_AT_ONCE_BYTES, FetchDoor
+from barnabas.server.net.fetch_door import FetchDoor
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.frame import read_request_header
 from barnabas.wire.plane.fetch_told import HeardRows

@@ -119,11 +119,11 @@ class FetchPosition:
         self.partition: Partition | None = None
         self.located_in = -1
         self.at_end = False
-        """Whether, once its client knows the offsets, there is nothing more to say until something moves."""
+        """True if, once its client knows the offsets, there is nothing more to say until something moves."""
         self.still = True
-        """Whether the last look at it found no records: a follower's rests at the second such look in a row."""
+        """True if the last look found no records: a follower's rests at the second such look in a row."""
         self.doubted = False
-        """Whether its follower reads again what it had before."""
+        """True if its follower reads again what it had before."""
         self._progress: ReplicaProgress | None = None
         """While a follower's position is at rest: what its leader knows of it."""
 

@@ -65,7 +65,7 @@ class BrokerContact(NamedTuple):
     leaderless_since: float = 0.0
     """The time at which it began to name any."""
     unclean_stop: bool = False
-    """Whether it was killed, or lost its power, before this life: it may lack what its disk said was synced."""
+    """True if it was killed, or lost its power, before this life: it may lack what its disk said was synced."""
 
 
 class Decision(NamedTuple):

@@ -392,7 +392,7 @@ class Log(LogState):
         return [file_name(segment.base, ".log") for segment in going]
 
     def has_chores(self, now: Now) -> bool:
-        """Whether `tick` may find something to do, or there is something to tell of (`take_remade`)."""
+        """Tell if `tick` may find something to do, or there is something to tell of (`take_remade`)."""
         return now.mono >= self._next_expiry or len(self.deleted) > 0 or bool(self.remade)
 
     def tick(self, now: Now, known_start: Offset = MAX_OFFSET) -> list[str]:

@@ -16,7 +16,7 @@ from barnabas.model import Now, Offset
 __all__ = ["EVERYTHING", "Retention", "expired"]
 
 Rule = Callable[[int, Offset], bool]
-"""Whether the segment at a place, which ends at an offset, is to go."""
+"""Rule: is the segment at a place, which ends at an offset, to go?"""
 
 
 class Retention(NamedTuple):

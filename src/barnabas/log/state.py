@@ -169,7 +169,7 @@ class LogState:
 
     @property
     def is_short(self) -> bool:
-        """Whether the active segment's file has not all that was appended.  Raises StorageError."""
+        """Tell if the active segment's file lacks something that was appended.  Raises StorageError."""
         return ends_before(self.active.file, self.active.end_position)
 
     @property

@@ -160,7 +160,7 @@ class Fetches:
             topics.setdefault(position.topic, []).append(row)
         if session.id:
             session.move_to_end(moved)
-        elif session is not self._alone:
+        else:
             self.left(session)
         endpoints = reader.endpoints(leaders) if leaders and self.terms.version >= _ENDPOINTS_SINCE else ()
         return _new(FetchAnswer, (session.id, topics, 0, endpoints, 0))

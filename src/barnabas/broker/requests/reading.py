@@ -46,7 +46,7 @@ _Told = tuple[ToldRow, int]
 
 
 def diverging_from(log: Log, last_epoch: Epoch, offset: Offset) -> tuple[Epoch, Offset] | None:
-    """Where the log of a client left ours (KIP-320, KIP-595), None where it did not; (-1, -1): unknown.
+    """Find where the log of a client left ours (KIP-320, KIP-595): None if it did not, (-1, -1) if unknown.
 
     The client's ends at `offset`, and its last record has this epoch (below 0: it does not say).
     """

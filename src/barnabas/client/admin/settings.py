@@ -117,7 +117,7 @@ def setting_text(name: str, value: object) -> str:
 
 
 def topic_advice(code: ErrorCode, change: Mapping[str, str]) -> str | None:
-    """What to give in place of a new topic's settings; None for an error that is of nothing else."""
+    """Say what to give in place of a new topic's settings; None for an error that is of nothing else."""
     return _advice("topic", change, "docs/configuration.md has") if code in _OF_SETTINGS else None
 
 

@@ -64,7 +64,7 @@ class AsyncFetcher:
                 return []
 
     def outdated(self, positions: Mapping[TopicPartition, Offset]) -> bool:
-        """Whether a fetch under way was sent before a seek: nothing is known of these positions yet."""
+        """Tell if a fetch under way was sent before a seek: nothing is known of these positions yet."""
         return outdated((under_way.asked for under_way in self._under_way.values()), positions)
 
     async def close(self) -> None:

@@ -1,1 +1,1 @@
-"""What a consumer reads, and how it is asked for: the parts that need no socket and no clock."""
+"""Parts of a consumer that need no socket and no clock: its positions, its requests, what it fetched."""

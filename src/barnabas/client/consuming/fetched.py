@@ -133,7 +133,7 @@ class Fetches:
     def heard(
         self, node: NodeId, response: Any, asked: Mapping[TopicPartition, Offset], now: float
     ) -> list[Fetched]:
-        """What the answer of this broker has for the reader.
+        """Return all that the answer of this broker has for the reader.
 
         Raises BarnabasError for what no repetition mends, or what has lasted for too long.
         """
@@ -173,12 +173,12 @@ class Fetches:
 def outdated(
     asked: Iterable[Mapping[TopicPartition, Offset]], positions: Mapping[TopicPartition, Offset]
 ) -> bool:
-    """Whether one of the fetches under way was sent before a seek: nothing is known of these positions yet."""
+    """Tell if one of the fetches under way was sent before a seek: nothing is known of these positions yet."""
     return any(positions.get(target, offset) != offset for one in asked for target, offset in one.items())
 
 
 class Fetched(NamedTuple):
-    """What came of one partition: records from offset `asked` on, and where to go on.
+    """Records of one partition from offset `asked` on, and where to go on.
 
     `error` instead, when nothing came of it.
     """
@@ -220,7 +220,7 @@ def fetch_request(
 def read_answer(
     response: Any, asked: Mapping[TopicPartition, Offset], topic_name: Callable[[TopicId], str | None]
 ) -> Iterator[Fetched]:
-    """What the answer says of each partition that has news.
+    """Read what the answer says of each partition that has news.
 
     Raises KafkaError where the broker refused the request as a whole.
     """

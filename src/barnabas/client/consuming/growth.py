@@ -27,7 +27,7 @@ class Growth:
         """`max_age`: seconds between two looks once all topics are there."""
         self.topics = topics
         self.begun = False
-        """Whether there was a look that went well."""
+        """True if there was a look that went well."""
         self.missing: set[str] = set()
         self._max_age = max_age
         self._known: set[TopicPartition] = set()

@@ -1,4 +1,4 @@
-"""What both consumers keep: the partitions, what was fetched of them, what is handed out, what is committed.
+"""State of both consumers: the partitions, what was fetched of them, is handed out, is committed.
 
 No thread, no socket, no clock.  `Consumer` and `aio.Consumer` are each a `Reading` with what waits: fetches, the
 group, the metadata.
@@ -50,7 +50,7 @@ class ConsumerStatistics(NamedTuple):
 
 
 class Reading:
-    """What of a consumer does not wait; its options are those of `Consumer`."""
+    """Part of a consumer that does not wait; its options are those of `Consumer`."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Reading:
         """The last record fetched, and the offset after the markers and aborted batches behind it."""
         self._ready: deque[Message] = deque()
         self._paused: dict[TopicPartition, list[Message]] = {}
-        """What was fetched of a partition before it was paused."""
+        """Records that were fetched of a partition before it was paused."""
         self._ends: dict[TopicPartition, Offset] = {}
         self._messages = 0
         self._made = forks()
@@ -231,7 +231,7 @@ class Reading:
 
     @property
     def _finished(self) -> bool:
-        """Whether every partition has reached its end, and all is handed out."""
+        """Tell if every partition has reached its end, and all is handed out."""
         return bool(self._ends) and not (self._fetched_to or self._ready or any(self._paused.values()))
 
     # -- records ---------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ class Reading:
     # -- commits ---------------------------------------------------------------------------------
 
     def _to_commit(self, offsets: Mapping[TopicPartition, Offset] | None) -> dict[TopicPartition, Offset]:
-        """What a commit of these (None: of all that was handed out) has to tell the group."""
+        """Return what a commit of these (None: of all that was handed out) has to tell the group."""
         if offsets is not None:
             return dict(offsets)
         return {t: at for t, at in self._positions.items() if self._committed.get(t) != at}

@@ -1,4 +1,4 @@
-"""What both producers keep: records on their way, what became of them, and why nothing more is sent.
+"""State of both producers: records on their way, what became of them, and why nothing more is sent.
 
 No thread, no socket, no clock.  `producer` drives it from its thread, `aio.producer` from its tasks.
 """
@@ -25,7 +25,7 @@ ACKS = {"all": -1, -1: -1, 0: 0, 1: 1, "0": 0, "1": 1, "-1": -1}
 
 
 class Delivered(NamedTuple):
-    """Where a record is now.  `offset` is -1 where the broker does not say (acks=0); `timestamp` in ms."""
+    """Place of a record.  `offset` is -1 where the broker does not say (acks=0); `timestamp` in ms."""
 
     topic: str
     partition: int
@@ -83,7 +83,7 @@ class Outbox:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more is sent."""
+        """Tell if nothing more is sent."""
         return self.closed or self.stopped_by is not None
 
     def check_usable(self) -> None:
@@ -141,7 +141,7 @@ class Outbox:
 
 
 def outcome(batch: Batch, index: int) -> Delivered:
-    """Where the record of that index is; raises what its batch failed with."""
+    """Return the place of the record of that index; raises what its batch failed with."""
     if batch.error is not None:
         raise batch.error
     offset = batch.base_offset + index if batch.base_offset >= 0 else NO_OFFSET

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.broker.requests.fetch import Fetches, FetchWaiting
 from barnabas.errors import WireError
 from barnabas.model import Now
+from barnabas.server.net.connection import SENT_AT_ONCE_BYTES
 from barnabas.server.net.context import RequestContext
 from barnabas.server.observe import events
 from barnabas.wire.codec.message import decode
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from barnabas.server.net.route import Route
 
 __all__ = ["FetchDoor"]
-
-SENT_AT_ONCE_BYTES = 512 * 1024
-"""Answers of more bytes do not wait for the end of the read: what the peer does not take is counted."""
 
 
 class FetchDoor:
@@ -63,9 +61,9 @@ class FetchDoor:
         self._learned: RequestContext | None = None
         """The context of the last one that was read anew."""
         self._answered = False
-        """Whether an answer of this read is still to be sent."""
+        """True if an answer of this read is still to be sent."""
         self._ends_step: Now | None = None
-        """When a fetch of this read came that lets somebody go on."""
+        """Time at which a fetch of this read came that lets somebody go on."""
 
     def take(self, frame: memoryview, received: float) -> bool:
         """Serve a frame on the same terms as the last one.  False: nothing was done, it has to be read anew."""
@@ -227,7 +225,7 @@ class _Place:
         self.waiting: FetchWaiting | None = None
 
     def complete(self, response: FetchAnswer | None) -> None:
-        """The answer is there.  None: nobody expects it any more."""
+        """Take the answer, which is there now.  None: nobody expects it any more."""
         if not self.done:
             self.done = True
             self.waiting = None
@@ -235,13 +233,13 @@ class _Place:
             self._door.connection.slot_done(self)
 
     def cancel(self) -> None:
-        """The connection is gone."""
+        """Forget the fetch: its connection is gone."""
         self.done = True
         if self.waiting is not None:
             self.waiting.cancel()
 
     def send(self, now: float) -> bool:
-        """Its turn has come: send the answer if it is there, and say whether it was."""
+        """Send the answer, whose turn has come, if it is there; say whether it was."""
         if self.done and self.response is not None:
             times = self._received, self._handled, now
             self._door.send(self.response, self._learned, self._correlation_id, *times, self._size)

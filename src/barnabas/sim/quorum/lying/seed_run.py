@@ -170,7 +170,7 @@ class RotRun:
             self._damaged(node, f"loses {what}")
 
     def _may_damage(self) -> bool:
-        """Whether every node has what it must, so that one may be damaged."""
+        """Tell if every node has what it must, so that one may be damaged."""
         for node in self._nodes():
             node.rotten = node.rotten and not self._is_whole(node)
         return not any(node.rotten for node in self._nodes())
