@@ -59,6 +59,7 @@ def test_the_same_with_asyncio(node: Cluster) -> None:
     assert printed("aio.Producer", node) == ["99"]
     assert printed("aio.Consumer", node) == ["100 [TopicPartition(topic='clicks', partition=0)]"]
     assert printed("aio.TransactionalProducer", node) == ["[b'one']"]
+    assert printed("aio.Admin", node) == ["steps 2", "True"]
 
 
 def test_a_cluster_loses_a_leader(node: Cluster) -> None:

@@ -59,8 +59,9 @@ def description_request(
 
 
 def described(response: Any, cluster_id: str) -> QuorumDescription:
-    """A leader's answer as Apache Kafka's tools read it."""
-    data = first_of(first_of(response.topics, "the quorum").partitions, "the quorum")
+    """Return a leader's answer as Apache Kafka's tools read it.  Raises KafkaError where it is none."""
+    data = _data(response)
+    _check(data)
     endpoints = {
         node.node_id: tuple(f"{e.name}://{e.host}:{e.port}" for e in node.listeners)
         for node in response.nodes
@@ -106,9 +107,8 @@ def quorum_detail(cluster: Cluster, cluster_id: Callable[[], str]) -> QuorumDeta
     response = cluster.retrying(attempt)
     data = _data(response)
     leads = not data.error_code
-    if not leads and data.leaderless_ms < 0:
-        code = ErrorCode(data.error_code)
-        raise KafkaError(code, f"describing the quorum: {data.error_message or 'refused'}")
+    if data.leaderless_ms < 0:
+        _check(data)
     quorum = described(response, cluster_id()) if leads else None
     could_be_voters: tuple[NodeId, ...] | None = tuple(data.could_be_voters)
     if quorum is not None and data.survivable < 0:
@@ -171,10 +171,15 @@ async def _of_leader(cluster: AnyCluster) -> Any:
 
 
 def _data(response: Any) -> Any:
-    if response.error_code:
-        code = ErrorCode(response.error_code)
-        raise KafkaError(code, f"describing the quorum: {response.error_message or 'refused'}")
+    """Return the answer's only row.  A refusal has none, so it is looked for before."""
+    _check(response)
     return first_of(first_of(response.topics, "the quorum").partitions, "the quorum")
+
+
+def _check(part: Any) -> None:
+    if part.error_code:
+        said = part.error_message or "refused"
+        raise KafkaError(ErrorCode(part.error_code), f"describing the quorum: {said}")
 
 
 def check_change(
