@@ -45,7 +45,10 @@ def _damaged(reading: Reading, data: Any) -> bool:
     """Return whether a batch of an answer cannot be read, or says that it has offsets that cannot be its own."""
     records = data.records or b""
     try:
-        for at, header in whole_batches(reading.name, records, reading.position, data.high_watermark):
+        whole_batches(reading.name, records, reading.position, data.high_watermark)
+        for at, header in batches(
+            records
+        ):  # to the last byte: those take what stands before bytes that are none
             if not check_crc(records, at, header):
                 return True
             read_records(records, at, header, _LARGEST)
