@@ -173,6 +173,24 @@ def test_a_log_is_cut_where_a_batch_that_the_index_names_is_no_batch() -> None:
     assert log.log_end_offset == offset
 
 
+def test_a_log_is_cut_where_the_batch_that_the_index_names_is_gone_and_a_later_one_lies() -> None:
+    disk = formatted("/d0")
+    bases, _, _ = made(disk, clean=True)
+    log = opened(disk).get(A)
+    assert log is not None
+    segment = next(one for one in log.segments if one.base == bases[2])
+    at, gone = next(
+        (at, header)
+        for at, header in segment.headers()
+        if at and segment.index.floor(header.last_offset - segment.base) == at
+    )
+    segment.close()
+    content = disk.peek(segment.path(".log"))
+    disk.put(segment.path(".log"), content[:at] + content[at + gone.size :])
+    log.truncate_to(gone.base_offset, NOW)
+    assert log.log_end_offset == gone.base_offset
+
+
 def test_what_was_found_is_known_at_the_next_start_and_forgotten_when_the_log_begins_behind_it() -> None:
     disk = formatted("/d0")
     bases, _, sizes = made(disk, clean=True)

@@ -443,11 +443,14 @@ class Segment(SegmentFile):
                 for at, header in self.headers(position):
                     if header.last_offset >= offset:
                         beyond = header.base_offset > offset
+                        if beyond and at == begin > 0:
+                            break  # the row names a batch that is gone: none before this one is known yet
                         return position, (offset if gaps else end) if beyond else header.base_offset
                     position, end = at + header.size, header.last_offset + 1
                     if end == offset:
                         return position, offset  # what follows goes, and need not be readable
-                return position, offset
+                else:
+                    return position, offset
             except CorruptRecordError:
                 if position > begin:  # (else the index may be wrong)
                     break
