@@ -83,6 +83,36 @@ def test_an_offset_that_no_crc_covers_is_checked_too() -> None:
     assert [where for where, *_ in node.outside.damages] == ["/data/t-0"]
 
 
+def three_batches(disk: MemoryDisk) -> tuple[Node, int]:
+    """A node with three batches of one size in its newest segment, and that size."""
+    node = Node(disk, barnabas_scrub_interval_ms=str(int(INTERVAL_S * 1000)))
+    node.create("t")
+    [size] = {len(one) for n in range(3) if node.append(one := batch(f"{n}"))}
+    node.turn()
+    return node, size
+
+
+def test_an_offset_that_rose_above_the_end_of_the_log_is_damage_where_its_batch_lies() -> None:
+    disk = MemoryDisk()
+    node, size = three_batches(disk)
+    disk.corrupt("/data/t-0/00000000000000000000.log", size, flip=8)
+    after(node, 70)
+    assert node.outside.damages == [("/data/t-0", 1, 3)], "no row of an index leads behind it"
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_a_segment_that_begins_with_a_later_batch_lacks_records_unless_it_is_compacted(policy: str) -> None:
+    disk = MemoryDisk()
+    node, size = three_batches(disk)
+    node.configure("t", cleanup_policy=policy)
+    path = "/data/t-0/00000000000000000000.log"
+    content = disk.peek(path)
+    disk.put(path, content[size : 2 * size] * 2 + content[2 * size :])
+    after(node, 70)
+    [(_, first, _)] = node.outside.damages
+    assert (first == 0) == (policy == "delete")
+
+
 @pytest.mark.parametrize(
     ("start", "wrong", "found"),
     [(2, (0, 3), [3]), (1, (0, 1, 3), [1, 3]), (0, (0, 2), [0, 2]), (3, (2,), [])],

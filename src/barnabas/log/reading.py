@@ -156,6 +156,11 @@ def check(log: LogState, offset: Offset, found: FileSlice) -> None:
         raise damaged_at(log, next_, error.message) from error
 
 
+def _examine(log: LogState, segment: Segment, end: Offset, near: Offset = 0) -> list[Damage]:
+    gaps, compacted = segment.base < log.recovery.gaps_below, log.may_have_gaps(segment.base)
+    return examine(segment, end, gaps=gaps, compacted=compacted, near=near)
+
+
 def damaged_at(log: LogState, offset: Offset, reason: str) -> DamagedError:
     """A reader met no batch at `offset`, or one that is not what it says: find out how much is gone.
 
@@ -164,7 +169,7 @@ def damaged_at(log: LogState, offset: Offset, reason: str) -> DamagedError:
     place = max(0, bisect_right(log.bases, offset) - 1)
     segment = log.segments[place]
     end = min(segment.limit, log.written_end_offset)
-    found = examine(segment, end, gaps=segment.base < log.recovery.gaps_below, near=offset)
+    found = _examine(log, segment, end, offset)
     at = next((one for one in found if one.start <= offset < one.end), None)
     if at is None:  # its headers are right, what is in it is not
         last = next((h.last_offset for _, h in segment.headers(segment.locate(offset))), offset)
@@ -185,7 +190,7 @@ def damage_of(log: LogState, path: str) -> DamagedError | None:
     end = min(segment.limit, log.written_end_offset)
     if log.disk.exists(path):
         found = _overwritten(log, end) if segment is log.active else []
-        found = found or examine(segment, end, gaps=segment.base < log.recovery.gaps_below)
+        found = found or _examine(log, segment, end)
     else:
         found = [Damage(segment.base, end, f"{path} is missing")] if end > segment.base else []
     return DamagedError(log.topic_partition, found[0], log.note_damage(found)) if found else None

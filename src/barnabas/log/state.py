@@ -413,6 +413,10 @@ class LogState:
         if sums != written:
             write_sums(self.disk, self.path, sums)
 
+    def may_have_gaps(self, offset: Offset) -> bool:
+        """Return whether compaction, by this node or before, may have left out what lay at an offset."""
+        return offset < max(self.compacted_offset, self.recovery.gaps_below) or self.config.compact
+
     def begin_compaction(self, round_: CompactionRound) -> None:
         """A round of compaction is under way."""
         self.compaction = round_

@@ -24,12 +24,7 @@ _PRODUCER_ID, _NO_PRODUCER = slice(43, 51), b"\xff" * 8
 def end_after(log: LogState, offset: Offset) -> Offset:
     """Where the log ends once it is cut at `offset`: there, or where the batch begins that holds it, or a gap."""
     segment = log.segments[bisect_left(log.bases, offset) - 1]
-    return segment.place_of_cut(offset, gaps=_may_have_gaps(log, offset))[1]
-
-
-def _may_have_gaps(log: LogState, offset: Offset) -> bool:
-    """Return whether compaction, by this node or before, may have left out what lay at an offset."""
-    return offset <= max(log.compacted_offset, log.recovery.gaps_below) or log.config.compact
+    return segment.place_of_cut(offset, gaps=log.may_have_gaps(offset - 1))[1]
 
 
 def truncate_to(log: LogState, offset: Offset, now: Now) -> None:
@@ -37,7 +32,7 @@ def truncate_to(log: LogState, offset: Offset, now: Now) -> None:
     try:
         while log.bases[-1] >= offset:
             log.mark_deleted(log.drop_last(), now)
-        end = log.segments[-1].truncate(offset, gaps=_may_have_gaps(log, offset))
+        end = log.segments[-1].truncate(offset, gaps=log.may_have_gaps(offset - 1))
         log.cut(end)
         log.activate()
         log.epochs.truncate_from_end(end)

@@ -104,14 +104,17 @@ def write_damage(disk: Disk, path: str, damage: list[Damage]) -> None:
             raise
 
 
-def examine(segment: Segment, end: Offset, *, gaps: bool, near: Offset = 0) -> list[Damage]:
-    """The ranges of a segment, which ends at offset `end`, that cannot be read: by its headers.
+def examine(segment: Segment, end: Offset, *, gaps: bool, compacted: bool, near: Offset = 0) -> list[Damage]:
+    """Return the ranges of a segment, which ends at offset `end`, that cannot be read: by its headers.
 
-    `gaps`: compaction by others than us may have left out records at its end.  Behind what is garbled it goes
-    on where a row of the offset index leads to a batch that is what the row says.  `near` an offset: only the
-    first range that a reader of it would meet.  Raises StorageError.
+    `compacted`: its first records may be left out; `gaps`: compaction by others than us may have left out its
+    last ones, too.  Behind what is garbled it goes on where a row of the offset index leads to a batch that is
+    what the row says.  `near` an offset: only the first range that a reader of it would meet.  Raises
+    StorageError.
     """
-    found: list[Damage] = []
+    found = [] if compacted else _first_lost(segment, end)
+    if near and found and near < found[0].end:
+        return found
     position, next_ = segment.row_before(near)
     before, enough = next_, near if near else end
     while True:
@@ -136,6 +139,17 @@ def examine(segment: Segment, end: Offset, *, gaps: bool, near: Offset = 0) -> l
         found.append(Damage(start, next_, reason))
         if near and next_ > near:
             return found
+
+
+def _first_lost(segment: Segment, end: Offset) -> list[Damage]:
+    """Return what is missing before the first batch of a segment that was never compacted: others lie there."""
+    with suppress(CorruptRecordError):
+        for _, header in segment.headers():
+            if segment.base < header.base_offset < end:
+                reason = f"{segment.path('.log')} begins with offset {header.base_offset}"
+                return [Damage(segment.base, header.base_offset, reason)]
+            break
+    return []
 
 
 def _is_torn(segment: Segment, offset: Offset) -> bool:

@@ -108,14 +108,25 @@ def batches_of(file: DiskFile, position: int, end: int) -> Iterator[tuple[int, B
         position += at
 
 
-def misfit(header: BatchHeader, next_: Offset, limit: Offset, epoch: Epoch, known: Epoch = NO_EPOCH) -> str:
-    """Return what is wrong with the place of a batch, or "": offsets from `next_` up to `limit` fit, and no epoch
-    below `epoch`, that of the batch before, or other than the one that is `known` for its offset.
+def misfit(
+    header: BatchHeader,
+    next_: Offset,
+    limit: Offset,
+    epoch: Epoch,
+    known: Epoch = NO_EPOCH,
+    *,
+    gap: bool = True,
+) -> str:
+    """Return what is wrong with the place of a batch, or "": offsets from `next_` up to `limit` fit, at `next_`
+    alone where there is no `gap`, and no epoch below `epoch`, that of the batch before, or other than the one
+    that is `known` for its offset.
 
     No CRC covers either: its neighbours, and the leader epochs of the log, are the witnesses.
     """
     if not next_ <= header.base_offset <= header.last_offset < limit:
         return f"offset {header.base_offset} is no successor of {next_ - 1}"
+    if header.base_offset > next_ and not gap:
+        return f"offset {header.base_offset} lies where {next_} belongs"
     if header.leader_epoch < epoch:
         return f"epoch {header.leader_epoch} at offset {header.base_offset} comes after epoch {epoch}"
     if header.leader_epoch != known >= 0:

@@ -56,7 +56,7 @@ def check_sealed(log: LogState, count: int, orphans: set[Offset], gone: set[Offs
         gaps = segment.base < log.recovery.gaps_below
         newest = _ends_well(segment, limit, gaps)
         if newest is None:
-            damage = examine(segment, limit, gaps=gaps)
+            damage = examine(segment, limit, gaps=gaps, compacted=True)  # (settings come later)
             found += damage
             if not damage:  # its offset index is another segment's: a reader would look within a batch
                 remake_tables(log, segment, [".index"])

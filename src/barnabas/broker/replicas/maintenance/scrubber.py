@@ -51,9 +51,11 @@ class Part:
 
     __slots__ = (
         "before",
+        "compacted",
         "end",
         "epoch",
         "generation",
+        "limit",
         "log",
         "lost",
         "offset",
@@ -81,6 +83,9 @@ class Part:
         self.read = 0
         """Bytes that the last run has read."""
         self.end = min(segment.end_position, segment.durable)
+        self.limit = min(segment.limit, log.written_end_offset)
+        """The offset below which all its batches lie."""
+        self.compacted = log.may_have_gaps(segment.base)
         self.generation = log.unsynced.generation
         self.size = _MOST_BYTES
         """Bytes to read in a run at least, up to the end of a batch."""
@@ -111,7 +116,7 @@ class Part:
         begun, tables = self.position, self.tables
         try:
             for at, header, _ in batches_of(file, begun, self.end):
-                if wrong := misfit(header, self.offset, self.segment.limit, self.epoch):
+                if wrong := misfit(header, self.offset, self.limit, self.epoch, gap=at > 0 or self.compacted):
                     self.reason = f"{file.path}: {wrong}"
                     break
                 if tables is not None:
