@@ -156,6 +156,21 @@ def test_this_broker_says_that_it_is_where_it_was_until_all_is_carried_out(node:
     assert broker.applied_offset == 12
 
 
+def test_a_replica_is_proven_once_it_was_in_sync_and_until_then_its_claim_is_not(node: Node) -> None:
+    node.create("t")
+    assert not node.broker.claims_unproven()
+    node.broker.proven.clear()
+    node.change("t", isr=(2,), leader=2)
+    assert not node.broker.claims_unproven(), "it claims nothing"
+    node.change("t", elr=(1,))
+    assert node.broker.claims_unproven(), "it may be elected"
+    node.change("t", isr=(), elr=(), leader=-1)
+    assert node.broker.claims_unproven(), "whoever has most may be elected"
+    node.change("t", isr=(1, 2), leader=2)
+    node.change("t", isr=(), elr=(1, 2), leader=-1)
+    assert not node.broker.claims_unproven(), "what it lacked was fetched before"
+
+
 def test_settings_reach_every_partition(node: Node) -> None:
     node.broker.apply(created(node, "t"), node.now)
     node.image.configs[2, "t"] = {"max.message.bytes": "5000"}

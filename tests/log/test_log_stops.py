@@ -84,6 +84,18 @@ def test_a_sync_that_fails_at_the_stop_leaves_no_marker() -> None:
     assert not opened(disk).directories[0].was_clean
 
 
+def test_a_stop_that_settles_nothing_of_an_unclean_one_before_leaves_no_marker_and_loses_nothing() -> None:
+    disk = formatted("/d0")
+    logs = opened(disk)
+    values = fill(logs.create(A, TOPIC, NOW), 20)
+    logs.close(NOW, clean=False)
+    disk.crash()
+    again = opened(disk)
+    found = again.get(A)
+    assert not again.directories[0].was_clean
+    assert found is not None and values_of(found) == values
+
+
 class Meeting:
     """A sync that ends when all of them have begun: in one thread that would be never."""
 

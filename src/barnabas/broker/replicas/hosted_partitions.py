@@ -28,6 +28,7 @@ from barnabas.log.storage.log_directory import LogDirectory
 from barnabas.log.storage.log_names import partition_of
 from barnabas.model import (
     INTERNAL_TOPICS,
+    NO_NODE,
     BrokerEpoch,
     Epoch,
     NodeId,
@@ -100,6 +101,8 @@ class HostedPartitions:
         self.refusals = Refusals(self)
         self.leaderless: dict[Partition, None] = {}
         """The partitions that nobody leads, kept up with the metadata: heartbeats name them."""
+        self.proven: set[Partition] = set()
+        """Those with which this node was in sync in this life: what was acknowledged before is in their logs."""
         self._leadership: list[LeadershipCallback] = []
 
     @property
@@ -107,6 +110,21 @@ class HostedPartitions:
         """The epoch under which this node is registered, as far as the metadata says; -1 before."""
         known = self.image.brokers.get(self.node_id)
         return -1 if known is None else known.epoch
+
+    def claims_unproven(self) -> bool:
+        """Return whether a replica could be elected whose log was not proven since this node started.
+
+        After an unclean stop the controller compares such a log with others before it leads.  A stop in order
+        does not make it whole: the marker of a clean stop would only hide that it may lack records.
+        """
+        for partition in self.partitions():
+            topic = self.image.topics.get(partition.topic_id)
+            state = None if topic is None else topic.partitions.get(partition.index)
+            if state is None or partition in self.proven:
+                continue
+            if state.leader == NO_NODE or self.node_id in state.elr:
+                return True
+        return False
 
     def eligible(self, node: NodeId, epoch: BrokerEpoch) -> bool:
         """Whether a node may be in sync: alive, not leaving, and registered in the epoch in which it fetched."""

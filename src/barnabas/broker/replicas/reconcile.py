@@ -236,6 +236,8 @@ class Reconciler:
             broker.leaderless[partition] = None
         else:
             broker.leaderless.pop(partition, None)
+        if broker.node_id in state.isr:
+            broker.proven.add(partition)
         if state.leader == broker.node_id:
             if not partition.offline and partition.lead(state, now):
                 partition.stop_following()
@@ -414,6 +416,7 @@ class Reconciler:
                 del broker.topics_by_id[hosted.id]
         partition.stop_following()
         broker.leaderless.pop(partition, None)
+        broker.proven.discard(partition)
         self._moves.release(partition)
         self._leave(partition)
         if not partition.offline:

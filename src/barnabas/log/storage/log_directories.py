@@ -349,11 +349,13 @@ class LogDirectories:
             except StorageError as error:
                 self.fail(log, error)
 
-    def close(self, now: Now, broker_epoch: int = NO_NODE, run: RunJobs = run_in_turn) -> None:
-        """Close everything that is online and leave the marker of a clean stop in each directory."""
+    def close(
+        self, now: Now, broker_epoch: int = NO_NODE, run: RunJobs = run_in_turn, *, clean: bool = True
+    ) -> None:
+        """Close everything that is online and leave the marker of a `clean` stop in each directory."""
         for directory in self.directories:
             try:
-                directory.close(now, broker_epoch, run)
+                directory.close(now, broker_epoch, run, clean=clean)
             except StorageError as error:
                 self.failures.append(error)
 

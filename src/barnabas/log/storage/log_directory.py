@@ -465,8 +465,10 @@ class LogDirectory:
             return None
         return Removal(self.disk, self.path, files, trees, settle=renamed)
 
-    def close(self, now: Now, broker_epoch: int = NO_NODE, run: RunJobs = run_in_turn) -> None:
-        """Close every log, write the checkpoints, then the marker that says so; give the lock back.
+    def close(
+        self, now: Now, broker_epoch: int = NO_NODE, run: RunJobs = run_in_turn, *, clean: bool = True
+    ) -> None:
+        """Close every log, write the checkpoints, then the marker of a `clean` stop; give the lock back.
 
         `run` settles the logs, and then syncs those that have something to sync, each on its own.  Raises
         StorageError; the marker is not written then.
@@ -486,7 +488,8 @@ class LogDirectory:
                     log.abandon()
                 self.checkpoint_recovery_points()
                 self.checkpoint_high_watermarks(durable=True)
-                meta.write_clean_shutdown(self.disk, self.path, broker_epoch)
+                if clean:
+                    meta.write_clean_shutdown(self.disk, self.path, broker_epoch)
         except StorageError as error:
             self.fail(error)
             raise

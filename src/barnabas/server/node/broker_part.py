@@ -160,6 +160,11 @@ class BrokerPart:
         ]
         return Disks(self.broker.unfit_directories, incomplete, self._leaderless(), refused)
 
+    @property
+    def stops_clean(self) -> bool:
+        """True if the next life needs to know nothing of an unclean stop that came before this one."""
+        return not (self.lifecycle.settings.unclean_stop and self.broker.claims_unproven())
+
     def _leaderless(self) -> list[BrokerHeartbeatRequestLeaderless]:
         """Up to where the logs of leaderless partitions are whole: the controller may have to compare them."""
         found: list[BrokerHeartbeatRequestLeaderless] = []
@@ -183,6 +188,7 @@ class BrokerPart:
     async def register(self) -> None:
         """Be known to the controllers, and know what they knew then."""
         await self._quorum.committed.reached(await self.lifecycle.register())
+        self.broker.proven.clear()  # what older metadata said is of the life before
 
     async def open(self) -> None:
         """Open what the metadata says this broker hosts, and follow the metadata from now on."""

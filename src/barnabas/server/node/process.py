@@ -425,7 +425,8 @@ class Node:
                 self._undo = [item for item in self._undo if item[0] not in ("the quorum", "the directories")]
                 if self.failure is None or not isinstance(self.failure, StorageError):
                     epoch = self.part.lifecycle.epoch if self.part is not None else -1
-                    self.storage.close(self._clock, epoch, self._platform.run_syncs)
+                    clean = self.part is None or self.part.stops_clean
+                    self.storage.close(self._clock, epoch, self._platform.run_syncs, clean=clean)
                 else:
                     self.storage.abandon()
         except TimeoutError:

@@ -44,9 +44,9 @@ class StorageSetup(NamedTuple):
     formatted: bool
     """Whether it was made just now."""
 
-    def close(self, clock: Clock, broker_epoch: int, run: RunJobs) -> None:
-        """The last step of an orderly stop: everything synced, the marker left."""
-        self.logs.close(clock.now(), broker_epoch, run)
+    def close(self, clock: Clock, broker_epoch: int, run: RunJobs, *, clean: bool = True) -> None:
+        """Sync everything, and leave the markers of a `clean` stop."""
+        self.logs.close(clock.now(), broker_epoch, run, clean=clean)
         if self.metadata not in self.logs.directories:
             self.metadata.close(clock.now())
 
