@@ -492,6 +492,20 @@ def test_a_base_offset_that_rose_ends_the_log_where_that_batch_belongs(at: int) 
     assert "no successor" in again.recovery.reason and again.recovery.cut_at == at
 
 
+def test_an_epoch_that_rose_ends_the_log_where_that_batch_belongs() -> None:
+    disk = new_disk()
+    log = open_log(disk, small(segment_bytes=1 << 20))
+    sizes = [log.size]
+    for _ in range(6):
+        append(log, batch(b"one"), epoch=4)
+        sizes.append(log.size)
+    log.sync()
+    disk.corrupt(f"{PATH}/{0:020d}.log", sizes[2] + 15, flip=1)
+    again = open_log(disk)
+    assert (again.log_end_offset, again.size) == (2, sizes[2])
+    assert "comes after epoch 5" in again.recovery.reason
+
+
 @pytest.mark.parametrize("with_tables", [True, False])
 def test_offsets_that_no_segment_can_have_end_the_log_after_a_clean_stop_too(with_tables: bool) -> None:
     """Found by the fuzz target `segments`: the node failed as it rolled, or made its tables anew."""

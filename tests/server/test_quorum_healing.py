@@ -19,8 +19,11 @@ from barnabas.server.kraft.marks import RECOVERY_POINT, SYNCED_END, read_synced_
 from barnabas.server.kraft.snapshots import SnapshotJob
 from barnabas.server.kraft.storage import MetadataStore
 from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.records import batches
 
 SEGMENT = 1 << 10
+EPOCH_BYTE = 15
+"""The last byte of the leader epoch of a batch."""
 Damage = Callable[[MemoryDisk], None]
 
 
@@ -125,6 +128,17 @@ def test_a_damaged_log_is_open_up_to_the_damage_and_lacks_the_rest(what: str) ->
     refetched(again, 60)
     disk.crash("kill")
     assert not start(disk).log_view.lacks
+
+
+def test_a_batch_that_took_a_later_epoch_goes_with_what_follows_it() -> None:
+    """No CRC covers an epoch: the batch behind is of an earlier one, and right."""
+    disk = disk_with(30)
+    write(start(disk), 30, epoch=3)
+    disk.crash("kill")
+    name = segments(disk)[1]
+    at, header = list(batches(disk.read(name)))[2]
+    disk.corrupt(name, at + EPOCH_BYTE, flip=2)
+    assert start(disk).log_view.end_offset == header.base_offset
 
 
 @pytest.mark.parametrize("what", LOG_DAMAGE)

@@ -440,16 +440,19 @@ def _reread_segment(
     size = min(file.size(), most)
     segment.start_over()
     count = seen = 0
-    begun, gap = (end, limit, epoch), (MAX_OFFSET, 0)
+    begun, gap, rise, before = (end, limit, epoch), MAX_OFFSET, MAX_OFFSET, 0
     try:
         for at, header, _ in batches_of(file, 0, size):
             if wrong := misfit(header, end, limit, epoch):
                 wrong = f"{file.path}: {wrong}"
-                if gap[0] <= header.base_offset < end:  # the one before claims offsets that are not its own
-                    return (*(yield from _reread_segment(segment, *begun, most=gap[1]))[:3], wrong)
+                if gap <= header.base_offset < end or rise <= header.leader_epoch < epoch:
+                    # the one before may claim offsets, or an epoch, that are not its own
+                    return (*(yield from _reread_segment(segment, *begun, most=before))[:3], wrong)
                 return end, epoch, count, wrong
-            # (where offsets were missing before the last batch, from which on, and where it lies)
-            gap = (end, at) if header.base_offset > end else (MAX_OFFSET, at)
+            # (the offset from which on some are missing before this batch; the epoch before, if it began another)
+            gap = end if header.base_offset > end else MAX_OFFSET
+            rise = epoch if header.leader_epoch > epoch else MAX_OFFSET
+            before = at
             segment.note(header.last_offset, header.max_timestamp, header.size)
             end, epoch = header.last_offset + 1, header.leader_epoch
             count += 1

@@ -254,7 +254,10 @@ class _Opening:
         except DamagedError as error:  # (in a segment that a start does not read again)
             raise _damaged(path, point, error.damage.reason, error.damage.start) from error
         except ValueError as error:
-            raise _damaged(path, point, str(error), log_view.end_offset) from error
+            end, read = log_view.end_offset, log_view.epochs()
+            if epochs and read and read[-1] not in epochs:  # the batch before may be the one of a wrong epoch
+                end = read[-1][1]
+            raise _damaged(path, point, str(error), end) from error
         try:
             log_view.restore_end(log.log_start_offset, log.durable_end_offset)
         except ValueError as error:
