@@ -10,8 +10,8 @@ from tests.server.metadata_store import PATH, Clock, opened
 from barnabas.controller.feature_levels import bootstrap_levels
 from barnabas.controller.image import MetadataImage
 from barnabas.errors import StorageError
-from barnabas.raft.effects import SaveElection
-from barnabas.raft.entries import Batch, ElectionState, LeaderChange
+from barnabas.raft.effects import InstallSnapshot, SaveElection, WriteSnapshot
+from barnabas.raft.entries import Batch, ElectionState, LeaderChange, SnapshotId, SyncedEnd
 from barnabas.raft.messages import SyncTicket
 from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft.election_state import QUORUM_STATE
@@ -279,20 +279,49 @@ def test_without_the_snapshot_before_it_the_log_begins_anew(gone: bool) -> None:
 # ------------------------------------------------------------------ small files
 
 
+@pytest.mark.parametrize("voters", [0, 3])
 @pytest.mark.parametrize("name", [QUORUM_STATE, RECOVERY_POINT, SYNCED_END])
 @pytest.mark.parametrize("content", [b"", b"\x00" * 64, b'{"version":0,"offset":9,"epoch":1,"checksum":1}'])
-def test_a_senseless_small_file_is_set_aside_and_the_others_know_enough(name: str, content: bytes) -> None:
-    disk = disk_with()
+def test_a_senseless_small_file_is_set_aside_and_the_others_know_enough(
+    name: str, content: bytes, voters: int
+) -> None:
+    """(A controller that fetched no voter set yet is not the only voter.)"""
+    disk = disk_with(voters=voters)
     disk.replace(f"{PATH}/{name}", content)
-    if name == SYNCED_END:  # the next start of a directory whose other marks are right
-        again = start(disk)
-        assert not again.log_view.lacks and again.log_view.end_offset == 60
-    else:
-        again = start(disk)
-        assert again.log_view.abstains_to == (1 if name == QUORUM_STATE else 0)
+    again = start(disk, voters=voters)
+    assert not again.log_view.lacks and again.log_view.end_offset == 60
+    assert again.log_view.abstains_to == (1 if name == QUORUM_STATE else 0)
     assert [one.what for one in again.found.set_aside] == [name]
     assert disk.read(f"{PATH}/{name}.corrupt") == content
     assert read_synced_end(disk, PATH) is not None
+
+
+def test_a_senseless_file_beside_no_row_is_refused_and_left_as_it_is() -> None:
+    """An earlier release, or Apache Kafka, wrote the directory: nobody can tell if this is the only voter."""
+    disk = disk_with()
+    disk.remove(f"{PATH}/{SYNCED_END}")
+    disk.replace(f"{PATH}/{RECOVERY_POINT}", b"")
+    with pytest.raises(StorageError, match="senseless") as refused:
+        start(disk)
+    assert refused.value.next_step and not kept(disk)
+
+
+def test_a_downloaded_snapshot_that_names_no_voters_leaves_the_fixed_ones_in_the_row() -> None:
+    disk = disk_with(20)
+    store, image = start(disk), MetadataImage("c")
+    image.offset, image.epoch = 89, 3
+    image.features.update(bootstrap_levels())
+    disk.make_directories("elsewhere")
+    SnapshotJob(disk, Clock(), "elsewhere", image, VoterSet.EMPTY, 0).run()
+    (content,) = (disk.read(f"elsewhere/{name}") for name in disk.list("elsewhere"))
+    at = SnapshotId(90, 3)
+    store.write_snapshot(WriteSnapshot(at, 0, content))
+    store.install_snapshot(InstallSnapshot(at, len(content)))
+    row = read_synced_end(disk, PATH)
+    assert row is not None and row.end == SyncedEnd(3, 90, 3)
+    disk.crash("kill")
+    disk.replace(f"{PATH}/{RECOVERY_POINT}", b"")
+    assert [one.what for one in start(disk).found.set_aside] == [RECOVERY_POINT]
 
 
 def test_a_bad_row_keeps_nobody_out() -> None:

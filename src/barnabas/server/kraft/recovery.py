@@ -101,7 +101,7 @@ def open_store(
     disk.sync_directory(directory)
     opening = _Opening(disk, clock, path, config, clean=clean)
     row = opening.mark(SYNCED_END, _known_row, NO_ROW, heals=True)
-    opening.heals = can_vote is False or (can_vote is True and row.end.voters > 1)
+    opening.heals = can_vote is False or (can_vote is True and _knows_others(row))
     point = opening.mark(RECOVERY_POINT, read_point, NO_POINT, heals=opening.heals)
     saved = opening.mark(QUORUM_STATE, read_election, None, heals=opening.heals)
     end = max(row.end, SyncedEnd(point.epoch, point.offset, row.end.voters)) if opening.heals else row.end
@@ -299,6 +299,14 @@ def _known_row(disk: Disk, path: str) -> SyncedRow:
     if row is None:
         raise DamagedMetadataError(f"{path}/{SYNCED_END} has no row that can be read", path, file=SYNCED_END)
     return row
+
+
+def _knows_others(row: SyncedRow) -> bool:
+    """Whether other voters have what this one had: it was not the only one.
+
+    A directory that has heard of no voters yet is not one's that votes alone.  Without a row nobody can tell.
+    """
+    return row is not NO_ROW and row.end.voters != 1
 
 
 def _restore_row(store: MetadataStore, row: SyncedRow) -> None:

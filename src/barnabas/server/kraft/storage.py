@@ -352,8 +352,9 @@ class MetadataStore:
                 return
             try:
                 self._begin_behind(effect.snapshot, job.content)
-                voters = [len(one.voters) for one in job.content.entries if isinstance(one, VotersEntry)]
-                here = SyncedEnd(effect.snapshot.epoch, effect.snapshot.end_offset, *voters[-1:])
+                sets = [self.log_view.voter_sets.default]  # (no snapshot names fixed voters)
+                sets += [one.voters for one in job.content.entries if isinstance(one, VotersEntry)]
+                here = SyncedEnd(effect.snapshot.epoch, effect.snapshot.end_offset, len(sets[-1]))
                 self.synced_end.synced(max(here, self.log_view.synced_end))
             except StorageError as failure:
                 self._fail(failure)

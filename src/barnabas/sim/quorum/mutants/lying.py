@@ -59,7 +59,7 @@ _LOSSES: tuple[Mutant, ...] = (
         "damage is refused",
         "a node with damaged metadata does not start, though the others have them",
         "server.kraft.recovery open_store",
-        "(can_vote is True and row.end.voters > 1)",
+        "(can_vote is True and _knows_others(row))",
         "False",
         1,
     ),
