@@ -36,7 +36,7 @@ class Change(NamedTuple):
 class Mutant(NamedTuple):
     """`function` in `module`: `old` becomes `new`; `also`: more of that kind.
 
-    `seed` is one that raises an alarm soon; 0: no seed tried so far.  `guard` then names
+    `seed` is one that raises an alarm soon, and none without it; 0: no seed tried so far.  `guard` then names
     the test that finds the bug, or the guard that makes it harmless.
     """
 
@@ -107,10 +107,13 @@ def applied(mutant: Mutant) -> Iterator[None]:
 def find(
     run_seed: Callable[[int], R], mutant: Mutant, seeds: Iterable[int] = range(1, SEARCHED + 1)
 ) -> R | None:
-    """The report of the first of these seeds that raises an alarm with this mutant."""
-    with applied(mutant):
-        for seed in seeds:
+    """Return the report of the first of these seeds that raises an alarm with this mutant, and none without it.
+
+    A seed that fails anyway shows nothing of the mutant.
+    """
+    for seed in seeds:
+        with applied(mutant):
             report = run_seed(seed)
-            if not report.ok:
-                return report
+        if not report.ok and run_seed(seed).ok:
+            return report
     return None
