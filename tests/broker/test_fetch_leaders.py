@@ -8,12 +8,47 @@ import pytest
 from tests.broker.harness import Answer, Node, batch
 from tests.broker.plain_nodes import FOLLOWER, SIZE, WAIT_S, Doorkeeper, Reading, node_for, partition_of, put
 
+from barnabas.broker.requests.reading import Reader
+from barnabas.broker.sessions import FetchPosition
 from barnabas.errors import ErrorCode, StorageError
 from barnabas.log.segments.open_files import OPEN_FILES
+from barnabas.model import Now
+from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.schemas.fetch import FetchRequest
 
 PACKAGE = "org.apache.kafka.common.replica."
 """Of who selects the replica that a consumer reads from."""
+
+# ---- the short way -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("offset", [0, 2, 3])
+@pytest.mark.parametrize("epoch", [-1, 0, 1, 2])
+@pytest.mark.parametrize("last_epoch", [-1, 0, 1, 2])
+@pytest.mark.parametrize("state", ["well", "led by another", "offline"])
+def test_what_is_told_instead_of_records_is_not_passed_over_where_all_seems_well(
+    state: str, last_epoch: int, epoch: int, offset: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Node(MemoryDisk())
+    node.create("t")
+    node.change("t", leader_epoch=1)
+    node.append(batch("a", "b"))
+    partition = partition_of(node)
+    if state == "led by another":
+        node.change("t", leader=2)
+    partition.offline = state == "offline"
+    told: list[tuple[Any, Any]] = []
+    read = Reader.read
+
+    def both(reader: Reader, position: FetchPosition, left: int, first: bool, fetched: bool, now: Now) -> Any:
+        instead = reader._instead(position, partition, now)
+        told.append((read(reader, position, left, first, fetched, now), instead))
+        return told[-1][0]
+
+    monkeypatch.setattr(Reader, "read", both)
+    node.fetch({("t", 0): offset}, epoch=epoch, last_fetched_epoch=last_epoch)
+    assert told and all(instead in (None, found) for found, instead in told)
+
 
 # ---- rights --------------------------------------------------------------------------------------------
 
