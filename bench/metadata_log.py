@@ -21,7 +21,7 @@ from typing import Any
 
 from barnabas.controller.feature_levels import bootstrap_levels, bootstrap_records
 from barnabas.controller.replay import Replay
-from barnabas.log.storage.disk import OsDisk
+from barnabas.log.files.disk import OsDisk
 from barnabas.model import ReplicaKey, Uuid
 from barnabas.raft.entries import Batch, Opaque
 from barnabas.raft.messages import SyncTicket

@@ -1,7 +1,7 @@
 """The interfaces to the outside: time, randomness, the disk.  (The fourth, the network, is the event loop.)
 
 Everything that is not a function of its input goes through one of these.  So the simulator can replace them
-all, and one seed replays a whole cluster.  The real ones are `log.storage.disk.OsDisk` and `server.loop.system`.
+all, and one seed replays a whole cluster.  The real ones are `log.files.disk.OsDisk` and `server.loop.system`.
 """
 
 from __future__ import annotations

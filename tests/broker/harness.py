@@ -37,8 +37,8 @@ from barnabas.controller.image import (
 )
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, StorageError
 from barnabas.log.cleaning.compaction import CompactionStatistics
-from barnabas.log.storage.log_directories import LogDirectories
-from barnabas.log.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from barnabas.log.directories.log_directories import LogDirectories
+from barnabas.log.files.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from barnabas.model import DIRECTORY_UNASSIGNED, ZERO_UUID, Now, TopicPartition, Uuid
 from barnabas.wire.codec.message import Message, decode, encode
 from barnabas.wire.frame import read_request_header, read_response_header

@@ -8,7 +8,7 @@ import pytest
 from tests.broker.harness import Node, batch
 
 from barnabas.errors import ErrorCode, StorageError
-from barnabas.log.storage.checkpoint import read_offsets
+from barnabas.log.files.checkpoint import read_offsets
 from barnabas.model import TopicPartition
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import batches, read_records

@@ -11,7 +11,7 @@ from tests.broker.harness import PAGE_CACHE, Node, batch
 from barnabas.broker.requests.append_internal import append_internal
 from barnabas.controller.image import ImageDelta
 from barnabas.errors import ErrorCode, KafkaError, StorageError
-from barnabas.log.storage.disk import OsDisk
+from barnabas.log.files.disk import OsDisk
 from barnabas.model import DIRECTORY_UNASSIGNED, TopicPartition, Uuid
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import batches

@@ -19,7 +19,7 @@ from barnabas.controller.controller import Controller
 from barnabas.controller.image import MetadataImage, PartitionState
 from barnabas.controller.replay import Replay
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from barnabas.log.files.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from barnabas.model import Now, Uuid
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.codec.message import Message, MetadataRecord

@@ -17,8 +17,8 @@ from tests.chaos.ground import Ground
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.errors import BarnabasError, ErrorCode
-from barnabas.log.storage.disk import OsDisk
-from barnabas.log.storage.meta_properties import read_meta_properties
+from barnabas.log.files.disk import OsDisk
+from barnabas.log.files.meta_properties import read_meta_properties
 from barnabas.model import METADATA_TOPIC, Uuid
 from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic
 from barnabas.wire.schemas.quorum import (

@@ -12,7 +12,7 @@ import time
 from typing import cast
 
 from barnabas.cli.main import main
-from barnabas.log.storage.disk import OsFile
+from barnabas.log.files.disk import OsFile
 
 _sync = OsFile._sync
 

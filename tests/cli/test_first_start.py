@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.server.quorum_processes import CLUSTER, Member, Members, barnabas, eventually, free_ports
 
-from barnabas.log.storage.disk import OsDisk
-from barnabas.log.storage.meta_properties import read_meta_properties
+from barnabas.log.files.disk import OsDisk
+from barnabas.log.files.meta_properties import read_meta_properties
 
 
 def new(folder: Path, *ids: int) -> Members:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.cli.main import main
-from barnabas.log.storage.checkpoint import CLEANER_OFFSETS
+from barnabas.log.files.checkpoint import CLEANER_OFFSETS
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from barnabas.cli.main import main
-from barnabas.log.storage.disk import OsDisk
-from barnabas.log.storage.meta_properties import read_meta_properties
+from barnabas.log.files.disk import OsDisk
+from barnabas.log.files.meta_properties import read_meta_properties
 from barnabas.model import Now, Uuid
 from barnabas.raft.effects import SaveElection
 from barnabas.raft.entries import Batch, ElectionState, Opaque

@@ -11,9 +11,9 @@ import pytest
 from tests.log.log_building import NOW, Chance, fill, small
 
 from barnabas.cli.main import main
-from barnabas.log.storage.disk import OsDisk
-from barnabas.log.storage.log_directories import LogDirectories
-from barnabas.log.storage.meta_properties import MetaProperties, write_meta_properties
+from barnabas.log.directories.log_directories import LogDirectories
+from barnabas.log.files.disk import OsDisk
+from barnabas.log.files.meta_properties import MetaProperties, write_meta_properties
 from barnabas.model import TopicPartition, Uuid
 
 

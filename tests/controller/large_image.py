@@ -19,8 +19,8 @@ from tests.controller.cluster import CLUSTER, Cluster
 from barnabas.controller.image import MetadataImage
 from barnabas.controller.replay import Replay
 from barnabas.controller.snapshot import image_from, image_records
-from barnabas.log.storage.disk import OsDisk
-from barnabas.log.storage.snapshot import SnapshotId
+from barnabas.log.files.disk import OsDisk
+from barnabas.log.files.snapshot import SnapshotId
 from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft.records import read_snapshot
 from barnabas.server.kraft.snapshots import SnapshotJob

@@ -114,6 +114,23 @@ def test_a_file_imports_only_what_its_room_may_see(path: Path) -> None:
             assert top != "asyncio" or own in MAY_ASYNC, f"{where}: asyncio belongs to {', '.join(MAY_ASYNC)}"
 
 
+LOG_FLOORS = ("files", "segments", "", "cleaning", "directories")
+"""The floors of log/, lowest first; "" are the modules of one log, producers included."""
+
+
+def _log_floor(name: str) -> int:
+    folder = name.split(".")[2]
+    return LOG_FLOORS.index(folder if folder in LOG_FLOORS else "")
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "log").rglob("*.py")), ids=lambda path: path.stem)
+def test_a_file_of_a_log_imports_nothing_from_a_floor_above(path: Path) -> None:
+    own = _log_floor(".".join(("barnabas", *path.relative_to(SOURCE).parts)))
+    for line, name, _ in imports(path):
+        if name.startswith("barnabas.log."):
+            assert _log_floor(name) <= own, f"{path.relative_to(SOURCE)}:{line}: {name} lies above it"
+
+
 def test_the_wall_test_sees_a_hole() -> None:
     assert not allowed("raft", "wire.records")
     assert not allowed("broker", "server.net.connection")

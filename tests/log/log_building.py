@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from barnabas.config import NO_FLUSH, LogConfig
+from barnabas.log.directories.log_directories import LogDirectories
+from barnabas.log.files.removal import Removal
 from barnabas.log.log import Log
 from barnabas.log.results import Appended
-from barnabas.log.storage.log_directories import LogDirectories
-from barnabas.log.storage.removal import Removal
 from barnabas.model import Now, Uuid
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.control import ControlType, write_control

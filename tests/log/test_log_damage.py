@@ -11,11 +11,11 @@ from tests.log.log_building import NOW, append, batch, fill, later, small, tick
 from tests.log.test_log_directories import TOPIC, A, formatted, opened
 
 from barnabas.errors import ShortFileError
+from barnabas.log.directories.log_directories import LogDirectories
+from barnabas.log.files.disk import OsDisk
 from barnabas.log.log import Log
 from barnabas.log.reading import damage_of
 from barnabas.log.segments.damage import FILE, Damage, DamagedError
-from barnabas.log.storage.disk import OsDisk
-from barnabas.log.storage.log_directories import LogDirectories
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import batches, check_crc, read_records
 

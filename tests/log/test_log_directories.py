@@ -9,10 +9,10 @@ from tests.log.log_building import NOW, Chance, append, batch, fill, later, smal
 
 from barnabas.config import LogConfig
 from barnabas.errors import StorageError
-from barnabas.log.storage.checkpoint import read_offsets, write_offsets
-from barnabas.log.storage.jobs import Opening
-from barnabas.log.storage.log_directories import LogDirectories
-from barnabas.log.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from barnabas.log.directories.jobs import Opening
+from barnabas.log.directories.log_directories import LogDirectories
+from barnabas.log.files.checkpoint import read_offsets, write_offsets
+from barnabas.log.files.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from barnabas.model import Now, TopicPartition, Uuid
 from barnabas.sim.kernel.disk import Crashed, MemoryDisk
 

@@ -16,10 +16,10 @@ from tests.log.log_building import NOW, append, batch, fill, small, tick, values
 from tests.patience import PATIENCE_S
 
 from barnabas.errors import StorageError
+from barnabas.log.files import disk as disk_module
+from barnabas.log.files.disk import OsDisk
 from barnabas.log.log import Log
 from barnabas.log.segments.open_files import OPEN_FILES
-from barnabas.log.storage import disk as disk_module
-from barnabas.log.storage.disk import OsDisk
 from barnabas.ports import Disk
 from barnabas.sim.kernel.disk import MemoryDisk
 
@@ -110,7 +110,7 @@ def test_a_closed_file_refuses(place: tuple[Disk, str]) -> None:
 
 def test_a_lock_of_another_process_is_named_by_its_id(tmp_path: Path) -> None:
     code = (
-        "import sys; from barnabas.log.storage.disk import OsDisk; lock = OsDisk().lock(sys.argv[1]);"
+        "import sys; from barnabas.log.files.disk import OsDisk; lock = OsDisk().lock(sys.argv[1]);"
         "print(flush=True); sys.stdin.read()"
     )
     path = str(tmp_path / ".lock")

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.log.log_building import NOW, PATH, append, batch, contents, new_disk, small
 
+from barnabas.log.files.removal import Removal
 from barnabas.log.log import Log
 from barnabas.log.segments.segment import MAX_OFFSET
-from barnabas.log.storage.removal import Removal
 from barnabas.model import NO_OFFSET, Offset
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import read_batch_header

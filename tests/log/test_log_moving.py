@@ -7,11 +7,11 @@ from tests.log.log_building import NOW, append, batch, fill, later, tick, values
 from tests.log.test_log_directories import TOPIC, A, formatted, opened
 
 from barnabas.errors import StorageError
+from barnabas.log.directories.log_directories import LogDirectories
+from barnabas.log.files.checkpoint import read_offsets
+from barnabas.log.files.log_names import future_of
 from barnabas.log.future import align
 from barnabas.log.log import Log
-from barnabas.log.storage.checkpoint import read_offsets
-from barnabas.log.storage.log_directories import LogDirectories
-from barnabas.log.storage.log_names import future_of
 from barnabas.model import TopicPartition
 from barnabas.sim.kernel.disk import Crashed, MemoryDisk
 from barnabas.wire.records import read_batch_header

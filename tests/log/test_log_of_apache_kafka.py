@@ -11,13 +11,13 @@ from tests.log.log_building import NOW, Chance
 
 from barnabas.config import LogConfig
 from barnabas.errors import StorageError
+from barnabas.log.directories.log_directories import LogDirectories
+from barnabas.log.files.meta_properties import read_meta_properties
+from barnabas.log.files.snapshot import SnapshotId, list_snapshots, read_snapshot
 from barnabas.log.log import Log
-from barnabas.log.producer_snapshot import decode_producers, encode_producers
+from barnabas.log.producers.snapshot import decode_producers, encode_producers
 from barnabas.log.segments.index import OffsetIndex, TimeIndex
 from barnabas.log.segments.transactions import TransactionIndex
-from barnabas.log.storage.log_directories import LogDirectories
-from barnabas.log.storage.meta_properties import read_meta_properties
-from barnabas.log.storage.snapshot import SnapshotId, list_snapshots, read_snapshot
 from barnabas.model import TopicPartition, Uuid
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import batches, check_crc, read_batch_header

@@ -7,8 +7,8 @@ from tests.log.log_building import NOW, append, batch, fill, later, marker, new_
 
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError
 from barnabas.log.log import Log
-from barnabas.log.producer_snapshot import SnapshotRow, decode_producers, encode_producers
-from barnabas.log.producer_state import Duplicate
+from barnabas.log.producers.snapshot import SnapshotRow, decode_producers, encode_producers
+from barnabas.log.producers.state import Duplicate
 from barnabas.model import TopicPartition
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import read_batch_header

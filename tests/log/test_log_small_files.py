@@ -9,16 +9,14 @@ from tests.log.log_building import PATH, fill, new_disk, open_log
 
 from barnabas.errors import StorageError
 from barnabas.log.epochs import EpochCache
-from barnabas.log.reading import check
-from barnabas.log.segments.damage import DamagedError
-from barnabas.log.storage.checkpoint import epoch_rows, read_epochs, read_offsets, write_offsets
-from barnabas.log.storage.meta_properties import (
+from barnabas.log.files.checkpoint import epoch_rows, read_epochs, read_offsets, write_offsets
+from barnabas.log.files.meta_properties import (
     read_partition_metadata,
     take_clean_shutdown,
     write_clean_shutdown,
     write_partition_metadata,
 )
-from barnabas.log.storage.snapshot import (
+from barnabas.log.files.snapshot import (
     SnapshotId,
     SnapshotWriter,
     clean_snapshots_at_start,
@@ -27,6 +25,8 @@ from barnabas.log.storage.snapshot import (
     open_snapshot,
     read_snapshot,
 )
+from barnabas.log.reading import check
+from barnabas.log.segments.damage import DamagedError
 from barnabas.model import TopicPartition, Uuid
 from barnabas.sim.kernel.disk import Crashed, MemoryDisk
 

@@ -11,8 +11,8 @@ from tests.log.log_building import NOW, fill, values_of
 from tests.log.test_log_directories import TOPIC, A, B, formatted, opened, opening
 
 from barnabas.errors import StorageError
+from barnabas.log.files.sync import Job, SyncJob
 from barnabas.log.results import finished
-from barnabas.log.storage.sync import Job, SyncJob
 from barnabas.model import TopicPartition
 from barnabas.server.loop.sync_threads import run_aside, run_together
 

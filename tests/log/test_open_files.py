@@ -12,11 +12,11 @@ from tests.log.log_building import NOW, append, batch, fill, small, values_of
 
 from barnabas.config import NO_FLUSH
 from barnabas.errors import StorageError
+from barnabas.log.directories.jobs import Opening, Settling
+from barnabas.log.files.disk import OsDisk
+from barnabas.log.files.sync import run_in_turn
 from barnabas.log.log import Log
 from barnabas.log.segments.open_files import OPEN_FILES
-from barnabas.log.storage.disk import OsDisk
-from barnabas.log.storage.jobs import Opening, Settling
-from barnabas.log.storage.sync import run_in_turn
 
 MOST = 16
 
@@ -92,7 +92,7 @@ class Syncs:
 @pytest.fixture
 def syncs(monkeypatch: pytest.MonkeyPatch) -> Syncs:
     made = Syncs()
-    monkeypatch.setattr("barnabas.log.storage.disk._fdatasync", made)
+    monkeypatch.setattr("barnabas.log.files.disk._fdatasync", made)
     return made
 
 

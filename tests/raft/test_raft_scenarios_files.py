@@ -19,8 +19,8 @@ from barnabas.cli.quorum.quorum import replication_lines, status_lines
 from barnabas.client.admin.described import QuorumDescription, QuorumReplica
 from barnabas.config import Config
 from barnabas.errors import ConfigError, StorageError
-from barnabas.log.storage import snapshot as files
-from barnabas.log.storage.disk import OsDisk
+from barnabas.log.files import snapshot as files
+from barnabas.log.files.disk import OsDisk
 from barnabas.model import NO_NODE, ZERO_UUID, Now, ReplicaKey, Uuid
 from barnabas.raft.entries import ElectionState, SnapshotId, VotersEntry
 from barnabas.raft.log_view import LogView

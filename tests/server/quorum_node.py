@@ -13,7 +13,7 @@ from tests.patience import PATIENCE_S
 from barnabas.config import Config
 from barnabas.controller.image import BrokerEndpoint, ImageDelta
 from barnabas.errors import BarnabasError
-from barnabas.log.storage.meta_properties import read_meta_properties
+from barnabas.log.files.meta_properties import read_meta_properties
 from barnabas.model import Endpoint
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.kraft.proposals import STEPS

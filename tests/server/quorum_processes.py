@@ -18,8 +18,8 @@ from tools.peer import RELEASE
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.connection import ConnectionFailed
 from barnabas.errors import BarnabasError, ErrorCode
-from barnabas.log.storage.disk import OsDisk
-from barnabas.log.storage.meta_properties import read_meta_properties
+from barnabas.log.files.disk import OsDisk
+from barnabas.log.files.meta_properties import read_meta_properties
 from barnabas.model import METADATA_TOPIC, Uuid
 from barnabas.testing.cluster import free_ports as ports_in_a_row
 from barnabas.wire.schemas.quorum import (

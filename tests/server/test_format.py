@@ -12,8 +12,8 @@ from barnabas.config import Config
 from barnabas.controller.feature_levels import bootstrap_levels
 from barnabas.controller.feature_levels import bootstrap_records as levels_of
 from barnabas.errors import ConfigError
-from barnabas.log.storage.disk import OsDisk
-from barnabas.log.storage.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties
+from barnabas.log.files.disk import OsDisk
+from barnabas.log.files.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties
 from barnabas.model import Endpoint, Now, Uuid
 from barnabas.raft.entries import KraftVersionEntry, VotersEntry
 from barnabas.raft.voters import VoterSet

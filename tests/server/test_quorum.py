@@ -25,7 +25,7 @@ from barnabas.controller.feature_levels import bootstrap_records
 from barnabas.controller.image import ImageDelta
 from barnabas.controller.versions import LATEST
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, StorageError
-from barnabas.log.storage.snapshot import list_snapshots
+from barnabas.log.files.snapshot import list_snapshots
 from barnabas.model import METADATA_TOPIC
 from barnabas.raft.entries import Batch, KraftVersionEntry, LeaderChange, VotersEntry
 from barnabas.server.api.describe_quorum import describe_quorum

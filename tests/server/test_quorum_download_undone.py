@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from barnabas.log.storage.snapshot import SnapshotId, SnapshotWriter, list_snapshots
+from barnabas.log.files.snapshot import SnapshotId, SnapshotWriter, list_snapshots
 from barnabas.model import Now
 from barnabas.raft.effects import WriteSnapshot
 from barnabas.raft.entries import Batch, LeaderChange

@@ -7,7 +7,7 @@ from tests.controller.cluster import CLUSTER
 from tests.server.quorum_node import DIRECTORY, OWN, config, formatted, make, run, running
 
 from barnabas.errors import ConfigError
-from barnabas.log.storage.meta_properties import read_meta_properties
+from barnabas.log.files.meta_properties import read_meta_properties
 from barnabas.model import Uuid
 from barnabas.raft.voters import Voter, VoterSet
 from barnabas.server.kraft.settings import QuorumSettings

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.errors import StorageError
-from barnabas.log.storage.meta_properties import take_clean_shutdown
+from barnabas.log.files.meta_properties import take_clean_shutdown
 from barnabas.server.kraft.discovery.address_book import read_contacts
 from barnabas.server.kraft.election_state import read_election
 from barnabas.server.kraft.marks import read_point

@@ -18,9 +18,9 @@ from tests.patience import PATIENCE_S
 
 from barnabas.config import Config, LogConfig
 from barnabas.errors import BarnabasError, ConfigError, StorageError
-from barnabas.log.storage.disk import OsDisk
-from barnabas.log.storage.log_directories import LogDirectories
-from barnabas.log.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from barnabas.log.directories.log_directories import LogDirectories
+from barnabas.log.files.disk import OsDisk
+from barnabas.log.files.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from barnabas.model import Endpoint, TopicPartition
 from barnabas.server.loop.system import SystemClock, SystemRandomness
 from barnabas.server.net.bind import bind

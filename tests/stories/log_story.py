@@ -9,8 +9,8 @@ from tests.stories.transcript import Transcript, options, plain
 
 from barnabas.config import NO_FLUSH
 from barnabas.errors import BarnabasError
+from barnabas.log.files.removal import Removal
 from barnabas.log.log import Log
-from barnabas.log.storage.removal import Removal
 from barnabas.model import Now
 from barnabas.wire.records import read_batch_header
 

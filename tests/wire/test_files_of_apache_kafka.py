@@ -11,7 +11,7 @@ import pytest
 from tests.wire.samples import MESSAGES, filled, kafkas_bytes
 
 from barnabas.errors import CorruptRecordError
-from barnabas.log.producer_snapshot import decode_producers, encode_producers
+from barnabas.log.producers.snapshot import decode_producers, encode_producers
 from barnabas.wire.codec.declaration import OWN_TAG
 from barnabas.wire.codec.message import Struct, decode, encode
 from barnabas.wire.control import ControlType, EndTxnMarker, read_control, write_control

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
-from barnabas.log.storage.log_directory import LogDirectory
-from barnabas.log.storage.making import Making
+from barnabas.log.directories.log_directory import LogDirectory
+from barnabas.log.directories.making import Making
 from barnabas.model import TopicPartition
 
 __all__ = ["MakeLogs", "NewLogs"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.errors import BarnabasError, ConfigError, StorageError
-from barnabas.log.storage.log_directory import LogDirectory
+from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.model import DirectoryId, NodeId, Offset, TopicId, TopicPartition
 from barnabas.security.acl import CLUSTER_NAME, OPERATIONS, Operation, ResourceType
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from barnabas.broker.replicas.partition import Partition
 from barnabas.config import Config
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log.producer_state import VerificationGuard
+from barnabas.log.producers.state import VerificationGuard
 from barnabas.model import Epoch, Now, ProducerId
 
 __all__ = ["Question", "Verifications", "Verified", "produce_error"]

@@ -17,7 +17,7 @@ __all__ = ["run"]
 
 def run(args: argparse.Namespace, config: Config) -> int:
     """Ends with 0 when every node stopped cleanly, else 1."""
-    from barnabas.log.storage.disk import OsDisk
+    from barnabas.log.files.disk import OsDisk
     from barnabas.server.loop.system import SystemClock, SystemRandomness
     from barnabas.server.node.host.layout import lay_out
     from barnabas.server.node.host.processes import run_host

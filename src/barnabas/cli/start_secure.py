@@ -110,7 +110,7 @@ def _settings(home: Path, port: int) -> dict[str, str]:
 
 def _format(settings: dict[str, str], password: str) -> None:
     from barnabas.config import Config
-    from barnabas.log.storage.disk import OsDisk
+    from barnabas.log.files.disk import OsDisk
     from barnabas.server.loop.system import SystemClock, SystemRandomness
     from barnabas.server.node.first_users import scram_record
     from barnabas.server.node.format import FormatPlan, format_directories, generate_cluster_id

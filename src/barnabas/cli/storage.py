@@ -66,7 +66,7 @@ def random_uuid() -> str:
 
 def _format(args: argparse.Namespace) -> int:
     from barnabas.cli.start import load_config
-    from barnabas.log.storage.disk import OsDisk
+    from barnabas.log.files.disk import OsDisk
     from barnabas.server.loop.system import SystemClock, SystemRandomness
     from barnabas.server.node.first_users import scram_record
     from barnabas.server.node.format import FormatPlan, check_alone, format_directories
@@ -110,7 +110,7 @@ def _features(words: list[str]) -> dict[str, int]:
 
 def _info(args: argparse.Namespace) -> int:
     from barnabas.cli.start import load_config
-    from barnabas.log.storage.disk import OsDisk
+    from barnabas.log.files.disk import OsDisk
     from barnabas.server.node.format import format_report
 
     config = load_config(args.config)

@@ -13,10 +13,10 @@ from typing import Final
 
 from barnabas.errors import CorruptRecordError, StorageError
 from barnabas.log.epochs import EpochCache
+from barnabas.log.files.checkpoint import read_epochs
 from barnabas.log.reading import readable_headers
-from barnabas.log.segments.sealed import last_headers
+from barnabas.log.sealed import last_headers
 from barnabas.log.state import LogState
-from barnabas.log.storage.checkpoint import read_epochs
 from barnabas.model import NO_EPOCH, Epoch
 from barnabas.wire.records import HEADER_SIZE
 

@@ -16,8 +16,11 @@ from barnabas.config import NO_FLUSH, LogConfig
 from barnabas.errors import ErrorCode, KafkaError, LostFileError, StorageError
 from barnabas.log import reading, recovery, retention, searching, truncation
 from barnabas.log.ending import leave_tables
-from barnabas.log.producer_replay import end_transaction
-from barnabas.log.producers import DEFAULT_EXPIRATION_MS
+from barnabas.log.files.log_names import identify
+from barnabas.log.files.meta_properties import write_partition_metadata
+from barnabas.log.files.sync import SyncJob
+from barnabas.log.producers.producers import DEFAULT_EXPIRATION_MS
+from barnabas.log.producers.replay import end_transaction
 from barnabas.log.replicating import take_batches
 from barnabas.log.results import Appended, Known, finished
 from barnabas.log.segments.names import file_name
@@ -25,9 +28,6 @@ from barnabas.log.segments.scan import FileSlice
 from barnabas.log.segments.segment import MAX_OFFSET
 from barnabas.log.segments.transactions import AbortedTransaction
 from barnabas.log.state import LogState
-from barnabas.log.storage.log_names import identify
-from barnabas.log.storage.meta_properties import write_partition_metadata
-from barnabas.log.storage.sync import SyncJob
 from barnabas.log.unsynced import parent_of
 from barnabas.model import NO_OFFSET, Epoch, Now, Offset, TopicId, TopicPartition
 from barnabas.ports import Buffer, Disk

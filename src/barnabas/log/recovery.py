@@ -19,25 +19,20 @@ from itertools import islice
 from barnabas.errors import CorruptRecordError, StorageError
 from barnabas.log.ending import may_lack_tables
 from barnabas.log.epoch_replay import EPOCHS, replay_epochs
-from barnabas.log.producer_replay import replay_producers
+from barnabas.log.files.snapshot import START_ANEW
+from barnabas.log.producers.replay import replay_producers
+from barnabas.log.sealed import check_first, check_sealed, remake_tables
 from barnabas.log.segments.aside import DAMAGED, keep_aside, records_follow
 from barnabas.log.segments.names import base_of, file_name
 from barnabas.log.segments.scan import batches_of, misfit
-from barnabas.log.segments.sealed import check_first, check_sealed, remake_tables
 from barnabas.log.segments.segment import MAX_OFFSET, Segment
 from barnabas.log.segments.transactions import read_sums
 from barnabas.log.state import LogState
 from barnabas.model import NO_EPOCH, NO_OFFSET, Epoch, Now, Offset
 from barnabas.ports import Disk
 
-__all__ = ["START_ANEW", "MissingEndError", "load"]
+__all__ = ["MissingEndError", "load"]
 
-START_ANEW = (
-    "keep a copy of the directory, empty it, `barnabas storage format -c FILE -t CLUSTER_ID -N`, start this node, "
-    "then `barnabas quorum replace --node ID`: the other controllers have these records (if most of them do not "
-    "run: docs/controllers.md, 'A damaged directory')"
-)
-"""The next step of a controller whose metadata is damaged."""
 _STEP_BYTES = 1 << 20
 _OFFSETS_IN_A_SEGMENT = 1 << 31
 """Its tables count from its base in 32 bits; no CRC covers a batch's base offset."""

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from barnabas.errors import StorageError
 from barnabas.log.epochs import EpochCache
-from barnabas.log.producer_files import ProducerSnapshots
-from barnabas.log.producers import ProducerStates
+from barnabas.log.files.sync import ends_before
+from barnabas.log.producers.files import ProducerSnapshots
+from barnabas.log.producers.producers import ProducerStates
 from barnabas.log.results import Recovery
 from barnabas.log.segments.damage import Damage, clipped, merged, read_damage, write_damage
 from barnabas.log.segments.deletion import DeletedFiles
 from barnabas.log.segments.segment import NEVER, Segment
-from barnabas.log.segments.segment_file import ends_before
 from barnabas.log.segments.transactions import read_sums, write_sums
 from barnabas.log.unsynced import Unsynced
 from barnabas.model import Epoch, Now, Offset, TopicId, TopicPartition

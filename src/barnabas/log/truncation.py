@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from barnabas.errors import ErrorCode, StorageError
-from barnabas.log.producer_replay import replay_producers
+from barnabas.log.producers.replay import replay_producers
 from barnabas.log.state import LogState
 from barnabas.model import Now, Offset
 from barnabas.ports import Buffer

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from barnabas.log.epochs import EpochCache
+from barnabas.log.files.checkpoint import epoch_rows
+from barnabas.log.files.sync import SyncJob
 from barnabas.log.segments.segment_file import SegmentFile
-from barnabas.log.storage.checkpoint import epoch_rows
-from barnabas.log.storage.sync import SyncJob
 from barnabas.model import Offset
 from barnabas.ports import Disk, DiskFile
 

@@ -49,7 +49,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 def _format(config: Config, cluster_id: str, voters: str | None) -> None:
-    from barnabas.log.storage.disk import OsDisk
+    from barnabas.log.files.disk import OsDisk
     from barnabas.server.loop.system import SystemClock, SystemRandomness
     from barnabas.server.node.format import FormatPlan, format_directories
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tests.damage.harms import cut, delete, flip
 from tests.damage.matrix.plan import BIT, DELETED, OLDER, SWAPPED, TRUNCATED, ZEROED
 
-from barnabas.log.storage.checkpoint import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from barnabas.log.files.checkpoint import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from barnabas.model import METADATA_TOPIC
 
 __all__ = ["EVENTS", "GROUPS", "TRANSACTIONS", "Harmed", "choose", "damage", "log_of", "pick"]

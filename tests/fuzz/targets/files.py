@@ -10,14 +10,14 @@ from crc32c import crc32c
 from tests.fuzz.engine.target import Target
 
 from barnabas.errors import CorruptRecordError, KafkaError, NewerReleaseError, StorageError, WireError
-from barnabas.log.producer_snapshot import decode_producers, encode_producers
-from barnabas.log.segments.damage import read_damage
-from barnabas.log.storage.checkpoint import read_epochs, read_offsets
-from barnabas.log.storage.meta_properties import (
+from barnabas.log.files.checkpoint import read_epochs, read_offsets
+from barnabas.log.files.meta_properties import (
     read_meta_properties,
     read_partition_metadata,
     take_clean_shutdown,
 )
+from barnabas.log.producers.snapshot import decode_producers, encode_producers
+from barnabas.log.segments.damage import read_damage
 from barnabas.model import Endpoint, ReplicaKey, Uuid
 from barnabas.raft.discovery.book import Contact
 from barnabas.server.kraft.discovery.address_book import read_contacts, write_contacts

@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.config import Config
 from barnabas.errors import BarnabasError, ConfigError
-from barnabas.log.storage.meta_properties import read_meta_properties
+from barnabas.log.files.meta_properties import read_meta_properties
 from barnabas.model import ReplicaKey
 from barnabas.raft.entries import VotersEntry
 from barnabas.server.kraft.records import read_snapshot

@@ -37,7 +37,7 @@ from barnabas.broker.requests.append_internal import append_internal, call_when_
 from barnabas.config import Config
 from barnabas.controller.image import ImageDelta
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
-from barnabas.log.producer_state import VerificationGuard
+from barnabas.log.producers.state import VerificationGuard
 from barnabas.log.segments.damage import DamagedError
 from barnabas.model import OFFSETS_TOPIC, Now, Offset, TopicId
 from barnabas.ports import Randomness

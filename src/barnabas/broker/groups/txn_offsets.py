@@ -19,7 +19,7 @@ from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.requests.txn_markers import TxnMarker, append_marker
 from barnabas.broker.txn_verification import Question
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log.producer_state import VerificationGuard
+from barnabas.log.producers.state import VerificationGuard
 from barnabas.model import Now, ProducerId
 from barnabas.wire.codec.message import replace
 from barnabas.wire.records import Record, write_batch

@@ -44,15 +44,15 @@ from barnabas.config import Config
 from barnabas.controller.image import BrokerEndpoint, ImageDelta, MetadataImage
 from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log.cleaning.compaction import Compaction
+from barnabas.log.directories.checkpoints import CheckpointJob
+from barnabas.log.directories.log_directories import LogDirectories
+from barnabas.log.directories.log_directory import LogDirectory
+from barnabas.log.files.log_names import may_be_of, partition_of
+from barnabas.log.files.removal import Removal
+from barnabas.log.files.sync import SyncJob
 from barnabas.log.log import Log
 from barnabas.log.retention import Retention
 from barnabas.log.segments.open_files import OPEN_FILES
-from barnabas.log.storage.checkpoints import CheckpointJob
-from barnabas.log.storage.log_directories import LogDirectories
-from barnabas.log.storage.log_directory import LogDirectory
-from barnabas.log.storage.log_names import may_be_of, partition_of
-from barnabas.log.storage.removal import Removal
-from barnabas.log.storage.sync import SyncJob
 from barnabas.model import (
     INTERNAL_TOPICS,
     METADATA_TOPIC,

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.errors import CorruptRecordError, ErrorCode, StorageError
+from barnabas.log.files.sync import SyncJob
 from barnabas.log.future import align
-from barnabas.log.storage.sync import SyncJob
 from barnabas.model import Now, TopicPartition
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.hosted_partitions import HostedPartitions
     from barnabas.broker.replicas.partition import Partition
     from barnabas.config import Config
+    from barnabas.log.directories.log_directory import LogDirectory
     from barnabas.log.log import Log
     from barnabas.log.segments.scan import FileSlice
-    from barnabas.log.storage.log_directory import LogDirectory
     from barnabas.ports import Disk
 
 __all__ = ["CopyJob", "MoveStatistics", "Moves"]

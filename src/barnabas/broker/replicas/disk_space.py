@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from barnabas.broker.replicas.partition import Partition
     from barnabas.config import Config
-    from barnabas.log.storage.log_directories import LogDirectories
-    from barnabas.log.storage.log_directory import LogDirectory
+    from barnabas.log.directories.log_directories import LogDirectories
+    from barnabas.log.directories.log_directory import LogDirectory
 
 __all__ = ["Space"]
 

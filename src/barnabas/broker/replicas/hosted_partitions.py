@@ -20,12 +20,12 @@ from barnabas.broker.replicas.sync_schedule import NO_LIMIT
 from barnabas.config import Config, LogConfig
 from barnabas.controller.image import MetadataImage
 from barnabas.errors import ConfigError, ErrorCode, LostFileError, ShortFileError, StorageError
+from barnabas.log.directories.log_directories import LogDirectories
+from barnabas.log.directories.log_directory import LogDirectory
+from barnabas.log.files.log_names import partition_of
 from barnabas.log.log import Log
 from barnabas.log.reading import damage_of
 from barnabas.log.segments.damage import DamagedError
-from barnabas.log.storage.log_directories import LogDirectories
-from barnabas.log.storage.log_directory import LogDirectory
-from barnabas.log.storage.log_names import partition_of
 from barnabas.model import (
     INTERNAL_TOPICS,
     NO_NODE,

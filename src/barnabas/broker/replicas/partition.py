@@ -31,9 +31,9 @@ from barnabas.model import NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, TopicI
 
 if TYPE_CHECKING:
     from barnabas.config import LogConfig
+    from barnabas.log.directories.log_directory import LogDirectory
+    from barnabas.log.files.sync import SyncJob
     from barnabas.log.log import Log
-    from barnabas.log.storage.log_directory import LogDirectory
-    from barnabas.log.storage.sync import SyncJob
     from barnabas.wire.codec.declaration import LazyBytes
     from barnabas.wire.records import BatchHeader
 

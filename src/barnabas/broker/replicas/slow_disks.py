@@ -17,7 +17,7 @@ from barnabas.model import Now
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from barnabas.log.storage.log_directory import LogDirectory
+    from barnabas.log.directories.log_directory import LogDirectory
 
 __all__ = ["SlowDisks"]
 

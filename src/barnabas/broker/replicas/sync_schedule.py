@@ -8,8 +8,8 @@ from barnabas.model import Now
 
 if TYPE_CHECKING:
     from barnabas.config import LogConfig
+    from barnabas.log.files.sync import SyncJob
     from barnabas.log.log import Log
-    from barnabas.log.storage.sync import SyncJob
 
 __all__ = ["NO_LIMIT", "SyncSchedule"]
 

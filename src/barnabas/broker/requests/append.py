@@ -17,7 +17,7 @@ from barnabas.broker.requests.validation import (
     restamp,
 )
 from barnabas.errors import ErrorCode, KafkaError, StorageError
-from barnabas.log.producer_state import Duplicate, VerificationGuard
+from barnabas.log.producers.state import Duplicate, VerificationGuard
 from barnabas.model import Now, Offset
 from barnabas.ports import Buffer
 from barnabas.wire.records import read_batch_header

@@ -9,7 +9,7 @@ from barnabas.broker.purgatory import Purgatory, Waiting
 from barnabas.broker.replicas.acknowledgements import Acknowledgement
 from barnabas.broker.requests.append import append_own
 from barnabas.errors import ErrorCode
-from barnabas.log.producer_state import VerificationGuard
+from barnabas.log.producers.state import VerificationGuard
 from barnabas.model import Now, Offset
 from barnabas.wire.records import read_batch_header
 

@@ -24,7 +24,7 @@ from barnabas.broker.requests.append import admit, append_checked, append_read
 from barnabas.broker.requests.validation import LeftToAThread, Rules, check_in_steps, check_shape
 from barnabas.broker.txn_verification import Question, produce_error
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log.producer_state import VerificationGuard
+from barnabas.log.producers.state import VerificationGuard
 from barnabas.model import Now, Offset, TopicId, TopicPartition
 from barnabas.ports import Buffer
 from barnabas.wire.records import TRANSACTIONAL

@@ -79,8 +79,8 @@ class StageNode:
     @property
     def directory_id(self) -> str:
         """The id of its disk, from meta.properties.  Raises BarnabasError where it is not formatted."""
-        from barnabas.log.storage.disk import OsDisk
-        from barnabas.log.storage.meta_properties import read_meta_properties
+        from barnabas.log.files.disk import OsDisk
+        from barnabas.log.files.meta_properties import read_meta_properties
 
         meta = read_meta_properties(OsDisk(), self.data)
         if meta is None or meta.directory_id is None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from barnabas.cli.exits import Exit, MissingFileError
 from barnabas.cli.output import show
-from barnabas.log.storage.checkpoint import CLEANER_OFFSETS, read_offsets
-from barnabas.log.storage.disk import OsDisk
+from barnabas.log.files.checkpoint import CLEANER_OFFSETS, read_offsets
+from barnabas.log.files.disk import OsDisk
 from barnabas.model import Offset, TopicPartition
 
 __all__ = ["compaction"]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from barnabas.cli.log.file_batches import FileBatch, file_batches
-from barnabas.log.producer_snapshot import decode_producers
+from barnabas.log.producers.snapshot import decode_producers
 
 __all__ = ["offset_index", "producer_snapshot", "time_index", "transaction_index"]
 

@@ -18,11 +18,11 @@ from barnabas.cli.exits import Exit, MissingFileError
 from barnabas.cli.log.file_batches import file_batches
 from barnabas.cli.output import show
 from barnabas.errors import StorageError
+from barnabas.log.files.checkpoint import CLEANER_OFFSETS, LOG_STARTS, RECOVERY_POINTS, read_offsets
+from barnabas.log.files.disk import OsDisk
 from barnabas.log.segments.index import OFFSET_ROW
 from barnabas.log.segments.names import base_of, file_name
 from barnabas.log.segments.scan import misfit
-from barnabas.log.storage.checkpoint import CLEANER_OFFSETS, LOG_STARTS, RECOVERY_POINTS, read_offsets
-from barnabas.log.storage.disk import OsDisk
 from barnabas.model import NO_EPOCH, NO_OFFSET, Epoch, Offset, TopicPartition
 from barnabas.wire.records import check_crc
 

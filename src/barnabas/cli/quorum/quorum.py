@@ -232,8 +232,8 @@ def new_controller(properties: dict[str, str]) -> tuple[int, Uuid, tuple[Endpoin
     Raises ConfigError when it is no controller's file, or its directory is not formatted.
     """
     from barnabas.config import Config
-    from barnabas.log.storage.disk import OsDisk
-    from barnabas.log.storage.meta_properties import read_meta_properties
+    from barnabas.log.files.disk import OsDisk
+    from barnabas.log.files.meta_properties import read_meta_properties
 
     config = Config.load(properties)
     if "controller" not in config.roles or not config.is_given("node.id"):

@@ -129,7 +129,7 @@ def _verify(args: argparse.Namespace, found: Sequence[Found]) -> int:
 
 def _survivors(args: argparse.Namespace) -> list[Found]:
     from barnabas.config import Config
-    from barnabas.log.storage.disk import OsDisk
+    from barnabas.log.files.disk import OsDisk
     from barnabas.server.loop.system import SystemClock
     from barnabas.server.node.lost_majority import found_in, read_survivor
 
@@ -184,7 +184,7 @@ def _members(ids: Sequence[int] | None, found: Sequence[Found]) -> tuple[Any, ..
 
 
 def _write(args: argparse.Namespace, plan: RecoveryPlan, found: Sequence[Found]) -> None:
-    from barnabas.log.storage.disk import OsDisk
+    from barnabas.log.files.disk import OsDisk
     from barnabas.server.loop.system import SystemClock
     from barnabas.server.node.lost_majority import execute
 

@@ -73,7 +73,7 @@ def _online(args: argparse.Namespace, at: tuple[str, int] | None) -> list[dict[s
 
 def _offline(args: argparse.Namespace, at: tuple[str, int] | None) -> list[dict[str, Any]]:
     from barnabas.config import Config
-    from barnabas.log.storage.disk import OsDisk
+    from barnabas.log.files.disk import OsDisk
     from barnabas.server.loop.system import SystemClock
     from barnabas.server.node.known_addresses import known_addresses, set_address
 

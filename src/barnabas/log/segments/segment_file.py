@@ -14,7 +14,7 @@ from barnabas.log.segments.open_files import OPEN_FILES
 from barnabas.model import Offset
 from barnabas.ports import Disk, DiskFile
 
-__all__ = ["MAX_OFFSET", "SegmentFile", "ends_before"]
+__all__ = ["MAX_OFFSET", "SegmentFile"]
 
 MAX_OFFSET: Final = (1 << 63) - 1
 _ALL: Final = 1 << 62
@@ -22,11 +22,6 @@ _ALL: Final = 1 << 62
 _UNKNOWN: Final = -1
 _LAST: Final = 1 << 62
 """For the number of a descriptor that somebody else has given back: it was the only one."""
-
-
-def ends_before(file: DiskFile, size: int) -> bool:
-    """Return whether somebody has cut a file to which `size` bytes were written.  Raises StorageError."""
-    return size > 0 and not file.read_at(size - 1, 1)
 
 
 class SegmentFile:

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from barnabas.errors import ErrorCode, StorageError
-from barnabas.log.storage.log_directory import LogDirectory
+from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.model import TopicPartition
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.context import RequestContext

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from barnabas.controller.image import MetadataImage
 from barnabas.errors import StorageError
-from barnabas.log.storage.removal import Removal
+from barnabas.log.files.removal import Removal
 from barnabas.raft.entries import SnapshotId
 from barnabas.raft.messages import LogStartMoved, SnapshotTaken, Supervise
 from barnabas.raft.node import RaftNode

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from barnabas.errors import StorageError
-from barnabas.log.recovery import START_ANEW
+from barnabas.log.files.snapshot import START_ANEW
 from barnabas.model import Epoch, Offset
 from barnabas.ports import Disk, DiskFile
 from barnabas.raft.entries import SyncedEnd

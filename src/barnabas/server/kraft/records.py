@@ -19,8 +19,8 @@ from barnabas.controller.feature_levels import KRAFT_VERSION, NEWER_RELEASE, req
 from barnabas.controller.image import RESOURCE_BROKER
 from barnabas.controller.versions import LATEST, record_version
 from barnabas.errors import CorruptRecordError, NewerReleaseError, UnknownMessageError
+from barnabas.log.files.snapshot import SnapshotId
 from barnabas.log.results import finished
-from barnabas.log.storage.snapshot import SnapshotId
 from barnabas.model import METADATA_PARTITION, Endpoint, Epoch, Offset, ReplicaKey
 from barnabas.ports import Buffer, Disk
 from barnabas.raft.entries import (

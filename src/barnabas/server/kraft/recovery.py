@@ -18,13 +18,14 @@ from typing import NamedTuple, TypeVar
 from barnabas.config import LogConfig
 from barnabas.controller.image import MetadataImage
 from barnabas.errors import CorruptRecordError, StorageError, WireError
+from barnabas.log.files import snapshot as snapshots
+from barnabas.log.files.checkpoint import read_epochs
+from barnabas.log.files.snapshot import START_ANEW
 from barnabas.log.log import Log
-from barnabas.log.recovery import START_ANEW, MissingEndError
+from barnabas.log.recovery import MissingEndError
 from barnabas.log.segments.aside import keep_aside
 from barnabas.log.segments.damage import DamagedError
 from barnabas.log.segments.names import base_of
-from barnabas.log.storage import snapshot as snapshots
-from barnabas.log.storage.checkpoint import read_epochs
 from barnabas.model import METADATA_PARTITION, METADATA_TOPIC_ID, Epoch, Offset
 from barnabas.ports import Clock, Disk
 from barnabas.raft.core import LAST_EPOCH

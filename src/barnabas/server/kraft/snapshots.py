@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from barnabas.controller.image import MetadataImage
 from barnabas.controller.snapshot import image_records
-from barnabas.log.storage import snapshot as files
+from barnabas.log.files import snapshot as files
 from barnabas.model import Offset
 from barnabas.ports import Clock, Disk
 from barnabas.raft.entries import SnapshotId

@@ -17,9 +17,9 @@ from barnabas.controller.image import MetadataImage
 from barnabas.controller.snapshot import image_from
 from barnabas.controller.versions import LATEST
 from barnabas.errors import CorruptRecordError, StorageError
+from barnabas.log.files import snapshot as snapshots
+from barnabas.log.files.sync import SyncJob
 from barnabas.log.log import Log
-from barnabas.log.storage import snapshot as snapshots
-from barnabas.log.storage.sync import SyncJob
 from barnabas.model import Offset
 from barnabas.ports import Clock, Disk
 from barnabas.raft.describe import RaftStatistics

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from barnabas.errors import CorruptRecordError, NewerReleaseError, StorageError, WireError
+from barnabas.log.files import snapshot as files
+from barnabas.log.files.snapshot import START_ANEW
 from barnabas.log.log import Log
-from barnabas.log.recovery import START_ANEW
 from barnabas.log.results import finished
-from barnabas.log.storage import snapshot as files
 from barnabas.ports import Buffer, Disk
 from barnabas.raft.effects import InstallSnapshot, WriteSnapshot
 from barnabas.raft.entries import Batch, SnapshotId

@@ -24,7 +24,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.errors import StorageError
-from barnabas.log.storage.sync import Job
+from barnabas.log.files.sync import Job
 from barnabas.model import Now
 from barnabas.ports import Clock
 from barnabas.server.loop.late_steps import LONG_STEP_S, LateSteps

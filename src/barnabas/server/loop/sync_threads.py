@@ -17,7 +17,7 @@ from time import monotonic, thread_time
 from typing import Protocol, TypeVar, runtime_checkable
 
 from barnabas.errors import StorageError
-from barnabas.log.storage.sync import Job
+from barnabas.log.files.sync import Job
 from barnabas.server.observe.metrics import Histogram
 
 __all__ = ["Stepwise", "Syncer", "Syncing", "run_aside", "run_together"]

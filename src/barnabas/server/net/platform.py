@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 
 from barnabas.config import Config
-from barnabas.log.storage.sync import Job
+from barnabas.log.files.sync import Job
 from barnabas.model import Endpoint
 from barnabas.ports import Clock, Randomness
 from barnabas.server.loop.memory import Account

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from barnabas.config import Config
 from barnabas.errors import BarnabasError, ConfigError
-from barnabas.log.storage.meta_properties import (
+from barnabas.log.files.meta_properties import (
     MetaProperties,
     holds_data,
     not_formatted,

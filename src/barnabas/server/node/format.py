@@ -23,14 +23,14 @@ from barnabas.controller.feature_levels import (
 )
 from barnabas.controller.versions import LATEST
 from barnabas.errors import ConfigError
-from barnabas.log.storage.meta_properties import (
+from barnabas.log.files.meta_properties import (
     MetaProperties,
     holds_data,
     not_formatted,
     read_meta_properties,
     write_meta_properties,
 )
-from barnabas.log.storage.snapshot import SnapshotId, SnapshotWriter
+from barnabas.log.files.snapshot import SnapshotId, SnapshotWriter
 from barnabas.model import METADATA_PARTITION, DirectoryId, Endpoint, NodeId, ReplicaKey, Uuid
 from barnabas.ports import Clock, Disk, Randomness
 from barnabas.raft.voters import Voter, VoterSet

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
     from barnabas.broker.transactions.coordinator import Transactions
     from barnabas.controller.image import MetadataImage
-    from barnabas.log.storage.log_directories import LogDirectories
+    from barnabas.log.directories.log_directories import LogDirectories
     from barnabas.ports import Clock
     from barnabas.server.loop.runtime import Runtime
     from barnabas.server.net.network import Network

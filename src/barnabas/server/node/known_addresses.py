@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from barnabas.config import Config
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log.storage.meta_properties import LOCK
+from barnabas.log.files.meta_properties import LOCK
 from barnabas.model import METADATA_PARTITION, Endpoint, NodeId
 from barnabas.ports import Clock, Disk
 from barnabas.raft.discovery.book import Contact

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from barnabas.config import Config
 from barnabas.controller.feature_levels import METADATA_VERSION
 from barnabas.errors import ConfigError, StorageError
-from barnabas.log.storage.meta_properties import LOCK, MetaProperties, read_meta_properties
+from barnabas.log.files.meta_properties import LOCK, MetaProperties, read_meta_properties
 from barnabas.model import METADATA_PARTITION, ZERO_UUID, Endpoint, NodeId, ReplicaKey, Uuid
 from barnabas.ports import Clock, Disk
 from barnabas.raft.entries import ElectionState

@@ -166,7 +166,7 @@ class Node:
         watch_exposure(config, self.listeners, runtime.metrics)
         disk = self._disk
         if disk is None:
-            from barnabas.log.storage.disk import OsDisk
+            from barnabas.log.files.disk import OsDisk
 
             disk = OsDisk()
         controller = next((x.endpoint for x in self.listeners if x.kind == "C"), None)

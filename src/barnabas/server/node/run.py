@@ -156,7 +156,7 @@ def _look_at_descriptors(node: Node) -> None:
 
 async def _start(node: Node, config: Config, first: FirstStart | None) -> None:
     if first is not None:
-        from barnabas.log.storage.disk import OsDisk
+        from barnabas.log.files.disk import OsDisk
         from barnabas.server.loop.system import SystemClock, SystemRandomness
         from barnabas.server.node.first_start import prepare
 

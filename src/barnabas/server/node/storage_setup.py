@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from barnabas.config import Config
 from barnabas.errors import StorageError
-from barnabas.log.storage.log_directories import LogDirectories
-from barnabas.log.storage.log_directory import LogDirectory
-from barnabas.log.storage.meta_properties import holds_data, not_formatted, read_meta_properties
-from barnabas.log.storage.sync import RunJobs
+from barnabas.log.directories.log_directories import LogDirectories
+from barnabas.log.directories.log_directory import LogDirectory
+from barnabas.log.files.meta_properties import holds_data, not_formatted, read_meta_properties
+from barnabas.log.files.sync import RunJobs
 from barnabas.model import DirectoryId, Endpoint
 from barnabas.ports import Clock, Disk, Randomness
 from barnabas.server.loop.sync_threads import Stepwise

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
     from barnabas.broker.txn_verification import Question
     from barnabas.log.cleaning.compaction import CompactionStatistics
+    from barnabas.log.directories.log_directories import LogDirectories
+    from barnabas.log.directories.log_directory import LogDirectory
     from barnabas.log.log import Log
     from barnabas.log.segments.damage import Damage
-    from barnabas.log.storage.log_directories import LogDirectories
-    from barnabas.log.storage.log_directory import LogDirectory
 
 __all__ = ["NodeHost"]
 

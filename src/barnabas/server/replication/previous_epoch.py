@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.config import Config
 from barnabas.controller.image import MetadataImage
 from barnabas.errors import ConfigError, StorageError
-from barnabas.log.storage.log_directory import LogDirectory
+from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.model import BrokerEpoch, Uuid
 from barnabas.ports import Disk
 

@@ -13,7 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
 from barnabas.errors import StorageError
-from barnabas.log.storage.sync import Job
+from barnabas.log.files.sync import Job
 from barnabas.server.loop.sync_threads import Stepwise
 from barnabas.server.net.platform import Platform
 from barnabas.server.net.send_queue import SendQueue

@@ -22,7 +22,12 @@ _ROOMS = ("raft", "log", "sim/kernel", "sim/quorum")
 _DRIVER = ("election_state", "marks", "records", "snapshots", "storage", "transfer")
 NOT_RUN = frozenset(
     {"log/cleaning/aborted", "log/cleaning/compaction", "log/cleaning/dirty_range"}
-    | {f"log/storage/{name}" for name in ("checkpoints", "disk", "log_directories", "removal")}
+    | {
+        "log/directories/checkpoints",
+        "log/directories/log_directories",
+        "log/files/disk",
+        "log/files/removal",
+    }
     | {f"sim/kernel/{name}" for name in ("ledger", "mutants", "pool")}
     | {f"sim/quorum/over_budget/{name}" for name in ("__init__", "faults", "seed_run", "world")}
     | {f"sim/quorum/mutants/{name}" for name in ("__init__", "first", "mutants", "rot", "subtle")}

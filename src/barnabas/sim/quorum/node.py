@@ -13,7 +13,7 @@ from barnabas.errors import (
     ConfigError,
     StorageError,
 )
-from barnabas.log.storage.meta_properties import check_identity, read_meta_properties
+from barnabas.log.files.meta_properties import check_identity, read_meta_properties
 from barnabas.model import Endpoint, NodeId, Offset, ReplicaKey, Uuid
 from barnabas.raft.entries import ElectionState
 from barnabas.raft.messages import (

@@ -27,8 +27,8 @@ from barnabas.model import Now
 
 if TYPE_CHECKING:
     from barnabas.broker.ports import BrokerHost
+    from barnabas.log.directories.log_directories import LogDirectories
     from barnabas.log.log import Log
-    from barnabas.log.storage.log_directories import LogDirectories
 
 __all__ = ["Cleaner", "CleanerStatistics"]
 

@@ -14,12 +14,12 @@ from barnabas.broker.replicas.maintenance.cleaner import Cleaner
 from barnabas.broker.replicas.maintenance.scrubber import Scrub, Scrubber
 from barnabas.config import Config
 from barnabas.errors import LostFileError
+from barnabas.log.directories.checkpoints import CheckpointJob
+from barnabas.log.directories.log_directories import LogDirectories
+from barnabas.log.files.removal import Removal
 from barnabas.log.log import Log
 from barnabas.log.retention import Retention
 from barnabas.log.segments.damage import DamagedError
-from barnabas.log.storage.checkpoints import CheckpointJob
-from barnabas.log.storage.log_directories import LogDirectories
-from barnabas.log.storage.removal import Removal
 from barnabas.model import Now
 
 if TYPE_CHECKING:

@@ -19,16 +19,16 @@ from barnabas.broker.walk import Walk
 from barnabas.config import Config
 from barnabas.errors import CorruptRecordError, LostFileError, StorageError
 from barnabas.log.reading import damaged_at
+from barnabas.log.sealed import write_tables_again
 from barnabas.log.segments.damage import DamagedError
 from barnabas.log.segments.scan import batches_of, misfit
-from barnabas.log.segments.sealed import write_tables_again
 from barnabas.log.segments.table_check import TableCheck
 from barnabas.model import NO_EPOCH, NO_OFFSET, Epoch, Now, Offset
 
 if TYPE_CHECKING:
+    from barnabas.log.directories.log_directories import LogDirectories
     from barnabas.log.log import Log
     from barnabas.log.segments.segment import Segment
-    from barnabas.log.storage.log_directories import LogDirectories
 
 __all__ = ["Part", "Scrub", "Scrubber"]
 

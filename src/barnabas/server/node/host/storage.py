@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from barnabas.config import Config
 from barnabas.errors import ConfigError, StorageError
-from barnabas.log.storage.meta_properties import MetaProperties, read_meta_properties
+from barnabas.log.files.meta_properties import MetaProperties, read_meta_properties
 from barnabas.model import NodeId
 from barnabas.ports import Clock, Disk, Randomness
 from barnabas.server.node.format import FormatPlan, format_directories, generate_cluster_id

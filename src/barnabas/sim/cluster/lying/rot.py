@@ -10,7 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas.errors import CorruptRecordError, StorageError
-from barnabas.log.storage.checkpoint import LOG_STARTS, read_offsets
+from barnabas.log.files.checkpoint import LOG_STARTS, read_offsets
 from barnabas.log.unsynced import parent_of
 from barnabas.model import METADATA_TOPIC, Offset
 from barnabas.sim.kernel.lies import Memory, files_below

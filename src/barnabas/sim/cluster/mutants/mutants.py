@@ -449,7 +449,7 @@ _KEEPING: tuple[Mutant, ...] = (
     mutant(
         "sync that is none",
         "the log's sync returns without syncing",
-        "log.storage.sync SyncJob._run",
+        "log.files.sync SyncJob._run",
         "file.sync()",
         "pass",
         2,

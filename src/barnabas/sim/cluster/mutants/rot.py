@@ -45,7 +45,7 @@ _WHILE_IT_RUNS: tuple[Mutant, ...] = (
     mutant(
         "a sync asks for nothing",
         "a sync does not ask whether the last byte is where it was written",
-        "log.storage.sync SyncJob._run",
+        "log.files.sync SyncJob._run",
         "if self.active is not None and ends_before(",
         "if False and ends_before(",
         7,

@@ -232,7 +232,7 @@ FIRST: tuple[Mutant, ...] = (
     Mutant(
         "sync that is none",
         "the log's sync returns without syncing",
-        "log.storage.sync",
+        "log.files.sync",
         "SyncJob._run",
         "file.sync()",
         "pass",

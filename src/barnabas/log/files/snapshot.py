@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from barnabas.errors import StorageError
-from barnabas.log.recovery import START_ANEW
 from barnabas.model import Epoch, Offset
 from barnabas.ports import Buffer, Disk, DiskFile
 
 __all__ = [
+    "START_ANEW",
     "SnapshotId",
     "SnapshotWriter",
     "clean_snapshots_at_start",
@@ -26,6 +26,12 @@ __all__ = [
     "read_snapshot",
 ]
 
+START_ANEW = (
+    "keep a copy of the directory, empty it, `barnabas storage format -c FILE -t CLUSTER_ID -N`, start this node, "
+    "then `barnabas quorum replace --node ID`: the other controllers have these records (if most of them do not "
+    "run: docs/controllers.md, 'A damaged directory')"
+)
+"""The next step of a controller whose metadata is damaged."""
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _SUFFIX = ".checkpoint"
 _UNFINISHED = re.compile(r"\d{20}-\d{10}.*\.checkpoint\.(part|deleted)")

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log.producer_snapshot import SnapshotRow
-from barnabas.log.producer_state import (
+from barnabas.log.producers.snapshot import SnapshotRow
+from barnabas.log.producers.state import (
     IN_FLIGHT,
     MAX_SEQUENCE,
     NEVER_SEEN,

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 
 from barnabas.errors import StorageError
-from barnabas.log.storage.checkpoint import read_offsets, write_offsets
+from barnabas.log.files.checkpoint import read_offsets, write_offsets
 from barnabas.model import Offset, TopicPartition
 from barnabas.ports import Disk
 

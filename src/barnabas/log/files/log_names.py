@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from barnabas.errors import StorageError
-from barnabas.log.storage.meta_properties import read_partition_metadata
+from barnabas.log.files.meta_properties import read_partition_metadata
 from barnabas.model import TopicId, TopicPartition
 from barnabas.ports import Disk
 

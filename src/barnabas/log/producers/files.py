@@ -10,7 +10,7 @@ from bisect import bisect_right, insort
 from collections.abc import Iterable
 
 from barnabas.errors import CorruptRecordError
-from barnabas.log.producer_snapshot import SnapshotRow, decode_producers, encode_producers
+from barnabas.log.producers.snapshot import SnapshotRow, decode_producers, encode_producers
 from barnabas.log.segments.names import file_name
 from barnabas.model import Offset
 from barnabas.ports import Disk

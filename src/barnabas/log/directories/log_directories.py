@@ -8,15 +8,15 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.errors import LostFileError, StorageError
+from barnabas.log.directories.checkpoints import CheckpointJob
+from barnabas.log.directories.jobs import Opening
+from barnabas.log.directories.log_directory import LogDirectory
+from barnabas.log.files.removal import Removal
+from barnabas.log.files.sync import RunJobs, run_in_turn
 from barnabas.log.log import Log
-from barnabas.log.producers import DEFAULT_EXPIRATION_MS
+from barnabas.log.producers.producers import DEFAULT_EXPIRATION_MS
 from barnabas.log.results import finished
 from barnabas.log.retention import Retention
-from barnabas.log.storage.checkpoints import CheckpointJob
-from barnabas.log.storage.jobs import Opening
-from barnabas.log.storage.log_directory import LogDirectory
-from barnabas.log.storage.removal import Removal
-from barnabas.log.storage.sync import RunJobs, run_in_turn
 from barnabas.model import NO_NODE, DirectoryId, NodeId, Now, TopicId, TopicPartition
 from barnabas.ports import Disk, Randomness
 

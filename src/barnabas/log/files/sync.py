@@ -11,11 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from barnabas.errors import ShortFileError, StorageError
-from barnabas.log.segments.segment_file import ends_before
 from barnabas.model import Offset
 from barnabas.ports import Disk, DiskFile
 
-__all__ = ["Job", "RunJobs", "SyncJob", "run_in_turn"]
+__all__ = ["Job", "RunJobs", "SyncJob", "ends_before", "run_in_turn"]
+
+
+def ends_before(file: DiskFile, size: int) -> bool:
+    """Return whether somebody has cut a file to which `size` bytes were written.  Raises StorageError."""
+    return size > 0 and not file.read_at(size - 1, 1)
 
 
 class SyncJob:

@@ -11,15 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.errors import StorageError
-from barnabas.log.log import Log
-from barnabas.log.producers import DEFAULT_EXPIRATION_MS
-from barnabas.log.results import finished
-from barnabas.log.segments.segment import MAX_OFFSET
-from barnabas.log.storage import meta_properties as meta
-from barnabas.log.storage.checkpoint import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
-from barnabas.log.storage.checkpoints import CheckpointJob, Checkpoints, Rows
-from barnabas.log.storage.jobs import Opening, Settling
-from barnabas.log.storage.log_names import (
+from barnabas.log.directories.checkpoints import CheckpointJob, Checkpoints, Rows
+from barnabas.log.directories.jobs import Opening, Settling
+from barnabas.log.directories.making import Making
+from barnabas.log.files import meta_properties as meta
+from barnabas.log.files.checkpoint import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from barnabas.log.files.log_names import (
     LONGEST_NAME,
     free_name,
     future_of,
@@ -27,9 +24,12 @@ from barnabas.log.storage.log_names import (
     is_stray,
     partition_of,
 )
-from barnabas.log.storage.making import Making
-from barnabas.log.storage.removal import Removal
-from barnabas.log.storage.sync import RunJobs, run_in_turn
+from barnabas.log.files.removal import Removal
+from barnabas.log.files.sync import RunJobs, run_in_turn
+from barnabas.log.log import Log
+from barnabas.log.producers.producers import DEFAULT_EXPIRATION_MS
+from barnabas.log.results import finished
+from barnabas.log.segments.segment import MAX_OFFSET
 from barnabas.model import (
     METADATA_TOPIC,
     NO_NODE,

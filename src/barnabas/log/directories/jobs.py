@@ -13,7 +13,7 @@ from barnabas.errors import StorageError
 from barnabas.log.log import Log
 
 if TYPE_CHECKING:
-    from barnabas.log.storage.sync import SyncJob
+    from barnabas.log.files.sync import SyncJob
 
 __all__ = ["Opening", "Settling"]
 

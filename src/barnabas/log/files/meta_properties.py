@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from barnabas.errors import StorageError
-from barnabas.log.storage.checkpoint import put_in_place
+from barnabas.log.files.checkpoint import put_in_place
 from barnabas.model import METADATA_PARTITION, NO_NODE, DirectoryId, NodeId, Now, TopicId, Uuid
 from barnabas.ports import Disk
 

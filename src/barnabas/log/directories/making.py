@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from barnabas.config import LogConfig
 from barnabas.errors import StorageError
+from barnabas.log.files.log_names import free_name
+from barnabas.log.files.meta_properties import read_partition_metadata
 from barnabas.log.log import Log
-from barnabas.log.storage.log_names import free_name
-from barnabas.log.storage.meta_properties import read_partition_metadata
 from barnabas.model import Now, TopicId, TopicPartition
 from barnabas.ports import Disk
 

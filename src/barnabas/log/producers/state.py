@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from barnabas.errors import ErrorCode
-from barnabas.log.producer_snapshot import SnapshotRow
+from barnabas.log.producers.snapshot import SnapshotRow
 from barnabas.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, Epoch, Offset, ProducerId
 
 __all__ = [

@@ -1,0 +1,1 @@
+"""Idempotent producers and transactions of a log: their state, its snapshots, and how a start builds it anew."""

@@ -1,1 +1,0 @@
-"""Log directories: what lies in them besides records, and the threads and files behind it."""
