@@ -13,8 +13,8 @@ import pytest
 from tests.patience import PATIENCE_S
 
 from barnabas.cli.main import main
-from barnabas.cli.storage import random_uuid
 from barnabas.model import Uuid
+from barnabas.server.loop.system import SystemRandomness
 from barnabas.testing import Cluster
 
 
@@ -35,7 +35,8 @@ def properties(tmp_path: Path) -> Path:
 def test_random_uuids_are_version_4_and_never_look_like_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["storage", "random-uuid"]) == 0
     text = capsys.readouterr().out.strip()
-    many = {random_uuid() for _ in range(500)} | {text}
+    rng = SystemRandomness()
+    many = {str(rng.uuid()) for _ in range(500)} | {text}
     assert len(many) == 501
     for text in many:
         raw = Uuid.parse(text)
@@ -81,7 +82,7 @@ def test_with_a_file_an_unformatted_directory_is_refused(properties: Path) -> No
 
 
 def test_a_formatted_node_starts_and_stops_on_ctrl_c(properties: Path) -> None:
-    assert main(["storage", "format", "-c", str(properties), "-t", random_uuid(), "-s"]) == 0
+    assert main(["storage", "format", "-c", str(properties), "-t", str(SystemRandomness().uuid()), "-s"]) == 0
     command = [sys.executable, "-m", "barnabas", "start", str(properties)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as node:
         assert node.stdout is not None

@@ -40,7 +40,7 @@ BELOW = {
     | {"server.node", "server.loop.system", "console", "interpreter", "scratch", "extras"},
     "sim": OPEN | {"wire", "log", "raft", "security", "controller", "broker", "server", "client"},
     "testing": OPEN
-    | {"wire", "log", "raft", "security", "controller", "broker", "server", "client", "sim", "cli"}
+    | {"wire", "log", "raft", "security", "controller", "broker", "server", "client", "sim"}
     | {"interpreter", "scratch"},
 }
 

@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas.cli.exits import Exit, signals_stop
 from barnabas.cli.typed.numbers import whole
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from barnabas.config import Config
     from barnabas.server.node.process import Node
 
-__all__ = ["about", "add_arguments", "banner", "load_config", "run"]
+__all__ = ["add_arguments", "banner", "load_config", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -137,6 +136,7 @@ def _run(args: argparse.Namespace) -> int:
         with told_if_possible():
             if args.json:
                 from barnabas.cli.output import print_document
+                from barnabas.server.node.run import about
 
                 print_document("node", {"node": about(node)})
             else:
@@ -195,32 +195,9 @@ def _joining(args: argparse.Namespace) -> list[str]:
     return [f"{name}={','.join(dict.fromkeys(known))}"]
 
 
-def about(node: Node) -> dict[str, Any]:
-    """`about(node)` -> what is said of a node that is ready."""
-    from barnabas.server.node.exposure import open_listeners
-
-    home, config = node.storage, node.config
-    assert home is not None
-    return {
-        "cluster_id": home.cluster_id,
-        "node_id": config.node_id,
-        "directory_id": str(home.directory_id),
-        "directories": list(config.log_dirs),
-        "formatted": home.formatted,
-        "listeners": sorted((str(endpoint) for endpoint in node.endpoints), key=_clients_first(config)),
-        "open_listeners": [str(one.endpoint) for one in open_listeners(config, node.listeners)],
-        "http": None if node.http_address is None else f"http://{node.http_address}",
-        "durability": "sync" if config.log_config().sync_before_ack else "page-cache",
-    }
-
-
-def _clients_first(config: Config) -> Callable[[str], bool]:
-    names = {endpoint.listener for endpoint in config.controller_listeners}
-    return lambda text: text.split("://")[0] in names
-
-
 def banner(node: Node) -> list[str]:
     """`print("\\n".join(banner(node)))`: the same for people."""
+    from barnabas.server.node.run import about
     from barnabas.version import __version__
 
     said = about(node)

@@ -8,13 +8,12 @@ barnabas storage info -c server.properties
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
 from barnabas.cli.exits import Exit
 from barnabas.errors import ConfigError
 
-__all__ = ["add_arguments", "random_uuid", "run"]
+__all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,22 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """`barnabas storage format|info|random-uuid`."""
     if args.verb == "random-uuid":
-        print(random_uuid())
+        from barnabas.server.loop.system import SystemRandomness
+
+        print(SystemRandomness().uuid())
         return 0
     return _format(args) if args.verb == "format" else _info(args)
-
-
-def random_uuid() -> str:
-    """`random_uuid()` -> the text of a random uuid that no tool takes for a flag (it never begins with "-")."""
-    from barnabas.model import Uuid
-
-    while True:
-        raw = bytearray(os.urandom(16))
-        raw[6] = raw[6] & 0x0F | 0x40  # version 4
-        raw[8] = raw[8] & 0x3F | 0x80  # the usual variant
-        text = str(Uuid(bytes(raw)))
-        if not text.startswith("-"):
-            return text
 
 
 def _format(args: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ that no node outlives its test.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import sys
@@ -36,9 +37,9 @@ def main(words: list[str] | None = None) -> int:
     )
     parser.add_argument("--override", action="append", default=[], metavar="NAME=VALUE")
     options = parser.parse_args(words)
-    from barnabas.cli.start import load_config
+    from barnabas.config import Config
 
-    config = load_config(None, options.override)
+    config = Config.load(dict(word.split("=", 1) for word in options.override))
     _format(config, options.cluster_id, options.voters)
     from barnabas.server.node.run import run
 
@@ -65,10 +66,9 @@ def _format(config: Config, cluster_id: str, voters: str | None) -> None:
 
 def _tell(node: Node) -> None:
     """Say that the node is ready."""
-    from barnabas.cli.output import print_document
-    from barnabas.cli.start import about
+    from barnabas.server.node.run import about
 
-    print_document("node", {"node": about(node)})
+    sys.stdout.write(json.dumps({"node": about(node)}) + "\n")
     sys.stdout.flush()
 
 

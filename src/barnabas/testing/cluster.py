@@ -314,7 +314,7 @@ class _Layout:
 
     def __init__(self, numbers: Iterable[int], listeners: Sequence[str], settings: Mapping[str, str]) -> None:
         """Raises ValueError for a listener with a port, which several nodes cannot share."""
-        from barnabas.cli.storage import random_uuid
+        from barnabas.server.loop.system import SystemRandomness
 
         for listener in listeners:
             if not listener.endswith(":0"):
@@ -324,9 +324,10 @@ class _Layout:
         self._listeners = listeners
         self.ports = {number: tuple(free_ports() for _ in listeners) for number in numbers}
         """Of each node, in the order of its listeners; the last is the controllers'."""
-        self.cluster_id = random_uuid()
+        rng = SystemRandomness()
+        self.cluster_id = str(rng.uuid())
         self._controllers = [(number, f"127.0.0.1:{ports[-1]}") for number, ports in self.ports.items()]
-        self.voters = ",".join(f"{number}@{address}:{random_uuid()}" for number, address in self._controllers)
+        self.voters = ",".join(f"{number}@{address}:{rng.uuid()}" for number, address in self._controllers)
         self._settings = settings
 
     def settings(self, node: Node) -> dict[str, str]:

@@ -16,13 +16,14 @@ from barnabas.errors import BarnabasError, LostFileError, ShortFileError
 from barnabas.log.segments.open_files import OPEN_FILES, descriptors_for, enough_for
 from barnabas.server.loop.collector import Collector
 from barnabas.server.loop.system import descriptor_advice, most_descriptors, raise_descriptor_limit
+from barnabas.server.node.exposure import open_listeners
 from barnabas.server.node.process import Node
 from barnabas.server.observe import events
 
 if TYPE_CHECKING:
     from barnabas.server.node.first_start import FirstStart
 
-__all__ = ["loop_factory", "run"]
+__all__ = ["about", "loop_factory", "run"]
 
 SWITCH_S = 0.0005
 """So long a thread may keep Python's lock (seconds) while another one wants it.
@@ -177,3 +178,25 @@ def _loop_failed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> No
         events.emit(events.ACCEPT_FAILED, error=error)
     else:
         loop.default_exception_handler(context)
+
+
+def about(node: Node) -> dict[str, Any]:
+    """Return what is told of a node that is ready: its ids, directories, listeners."""
+    home, config = node.storage, node.config
+    assert home is not None
+    return {
+        "cluster_id": home.cluster_id,
+        "node_id": config.node_id,
+        "directory_id": str(home.directory_id),
+        "directories": list(config.log_dirs),
+        "formatted": home.formatted,
+        "listeners": sorted((str(endpoint) for endpoint in node.endpoints), key=_clients_first(config)),
+        "open_listeners": [str(one.endpoint) for one in open_listeners(config, node.listeners)],
+        "http": None if node.http_address is None else f"http://{node.http_address}",
+        "durability": "sync" if config.log_config().sync_before_ack else "page-cache",
+    }
+
+
+def _clients_first(config: Config) -> Callable[[str], bool]:
+    names = {endpoint.listener for endpoint in config.controller_listeners}
+    return lambda text: text.split("://")[0] in names
