@@ -79,6 +79,22 @@ _LOSSES: tuple[Mutant, ...] = (
         "(self.last_epoch, max(self.end_offset, self.synced_end.end_offset))",
         guard="tests/server/test_quorum_healing.py::test_damage_where_the_index_points_is_cut_with_its_segment",
     ),
+    mutant(
+        "a loss within an epoch is not noticed",
+        "a log that lost entries counts as whole if its last entry is of the same epoch",
+        "raft.log_view LogView.lacks",
+        "(self.last_epoch, self.end_offset) < self.synced_end.end",
+        "self.last_epoch < self.synced_end.epoch",
+        3,
+    ),
+    mutant(
+        "a later snapshot makes the log before it a loss",
+        "the recovery point is held against a log that begins behind it, after a snapshot",
+        "server.kraft.recovery _Opening._read_open",
+        "known = begin <= point.offset",
+        "known = True",
+        1,
+    ),
 )
 
 _MARKS: tuple[Mutant, ...] = (
@@ -121,6 +137,22 @@ _MARKS: tuple[Mutant, ...] = (
         'if content["checksum"] != point.checksum:',
         "if False:",
         guard="tests/server/test_quorum_point.py::test_a_senseless_file_is_refused",
+    ),
+    mutant(
+        "a rotten row keeps a node out",
+        "a node whose rows of the synced end are all rotten does not start",
+        "server.kraft.recovery open_store",
+        "_known_row, NO_ROW, heals=True",
+        "_known_row, NO_ROW, heals=False",
+        5,
+    ),
+    mutant(
+        "a rotten recovery point keeps a node out",
+        "a node whose recovery point is rotten does not start, though the others have everything",
+        "server.kraft.recovery open_store",
+        "read_point, NO_POINT, heals=opening.heals",
+        "read_point, NO_POINT, heals=False",
+        2,
     ),
 )
 
@@ -165,6 +197,22 @@ _VOTES: tuple[Mutant, ...] = (
         "max(state.epoch, log_view.last_epoch)",
         57,
     ),
+    mutant(
+        "a rotten vote keeps a node out",
+        "a node whose quorum-state is rotten does not start, though the row says up to which epoch it voted",
+        "server.kraft.recovery open_store",
+        "read_election, None, heals=opening.heals",
+        "read_election, None, heals=False",
+        1,
+    ),
+    mutant(
+        "who forgot a vote abstains too briefly",
+        "a voter that forgot a vote abstains up to the epoch of its log, and votes again in that of the vote",
+        "server.kraft.recovery _restore_row",
+        "max(log_view.last_epoch, row.end.epoch, row.voted)",
+        "max(log_view.last_epoch, row.end.epoch)",
+        2,
+    ),
 )
 
 _DAMAGE: tuple[Mutant, ...] = (
@@ -199,6 +247,30 @@ _DAMAGE: tuple[Mutant, ...] = (
         'self.disk.rename(f"{self._path}/{name}", f"{self._path}/{name}{_CORRUPT}")',
         "pass",
         1,
+    ),
+    mutant(
+        "a rotten snapshot keeps a node out",
+        "a node with a damaged snapshot does not start, though the others have it",
+        "server.kraft.recovery _load_snapshot",
+        "if isinstance(error, WireError):",
+        "if True:",
+        1,
+    ),
+    mutant(
+        "a log too short for its snapshot is read",
+        "a log that ends before its snapshot counts as the one that the snapshot ends in",
+        "server.kraft.recovery _begins_elsewhere",
+        "if newest.end_offset > log.log_end_offset:",
+        "if False:",
+        8,
+    ),
+    mutant(
+        "a log goes on before its snapshot",
+        "a log that ends before its snapshot is continued where it ends, not behind the snapshot",
+        "raft.log_view LogView.restore_end",
+        "if self.snapshots and self.snapshots[-1][0].end_offset > self.end_offset:",
+        "if False:",
+        4,
     ),
 )
 
