@@ -39,7 +39,7 @@ _FOLLOWING: tuple[Mutant, ...] = (
         "broker.requests.reading diverging_from",
         "if last_epoch < 0:",
         "if True:",
-        14,
+        3,
     ),
     mutant(
         "a diverging follower counts",
@@ -48,7 +48,7 @@ _FOLLOWING: tuple[Mutant, ...] = (
         "return None if diverging is None else self._offsets(position, partition, extra=Extra(diverging))",
         "return None if diverging is None else [self._follows(position, partition, now)] and "
         "self._offsets(position, partition, extra=Extra(diverging))",
-        13,
+        9,
     ),
     mutant(
         "follower acknowledges before its sync",
@@ -104,7 +104,7 @@ _FOLLOWING: tuple[Mutant, ...] = (
         "log.truncation truncate_to",
         "for _ in replay_producers(log):",
         "for _ in ():",
-        4,
+        9,
     ),
     mutant(
         "a cut leaves the epochs",
@@ -147,7 +147,7 @@ _LEADING: tuple[Mutant, ...] = (
         "broker.replicas.leader_state LeaderState.least_end",
         "return end",
         "ends = sorted([here, *(r.log_end for r in self.progress.values())]); return ends[len(ends) // 2]",
-        1,
+        2,
     ),
     mutant(
         "slow replicas do not count",
@@ -219,7 +219,7 @@ _LEADING: tuple[Mutant, ...] = (
         "broker.replicas.acknowledgements AcknowledgementQueue.dismiss",
         "acknowledgement.settle(error)",
         "acknowledgement.settle(ErrorCode.NONE)",
-        3,
+        1,
     ),
     mutant(
         "a timeout answers yes",
@@ -243,7 +243,7 @@ _LEADING: tuple[Mutant, ...] = (
         "broker.replicas.partition Partition.offsets_available",
         "return self.high_watermark >= self.leading.epoch_start",
         "return True",
-        4,
+        15,
     ),
     mutant(
         "a former life counts",
@@ -291,7 +291,7 @@ _LEADING: tuple[Mutant, ...] = (
         "log.producers ProducerStates.replace",
         "for row in rows:",
         "for row in ():",
-        3,
+        1,
     ),
     mutant(
         "a stalled follower is never taken out",
@@ -329,7 +329,7 @@ _DECIDING: tuple[Mutant, ...] = (
         "controller.decisions.partitions _elect",
         "holds = broker in isr or (not isr and broker in elr)",
         "holds = True",
-        4,
+        1,
     ),
     mutant(
         "eligible whoever leaves",

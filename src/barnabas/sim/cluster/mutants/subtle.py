@@ -48,7 +48,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "broker.replicas.partition Partition.lead",
         "self.leading.epoch_start = self.log.log_end_offset",
         "self.leading.epoch_start = self.log.high_watermark",
-        1,
+        2,
     ),
     mutant(
         "a position beyond the leader's is kept",
@@ -56,7 +56,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "broker.replicas.following.fetcher Follower._begin_at",
         "if timestamp == _LATEST and row.offset < before:",
         "if False:",
-        8,
+        9,
     ),
     mutant(
         "an old session goes on",
@@ -64,7 +64,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "broker.replicas.following.fetcher Follower.failed",
         "self.session_epoch = 0",
         "pass",
-        2,
+        7,
     ),
     mutant(
         "an epoch ends where the next but one starts",
@@ -80,7 +80,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "log.epochs EpochCache.truncate_from_end",
         "bisect_left(self.starts, end)",
         "bisect_right(self.starts, end)",
-        7,
+        1,
     ),
     mutant(
         "an unclean shutdown stays eligible",
