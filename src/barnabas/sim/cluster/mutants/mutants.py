@@ -264,7 +264,7 @@ _LEADING: tuple[Mutant, ...] = (
     mutant(
         "repeated batches are not recognized",
         "a batch that is there already is taken for a new one",
-        "log.producers ProducerStates.check",
+        "log.producers.producers ProducerStates.check",
         "if first == sequence and end == last:",
         "if False:",
         2,
@@ -272,7 +272,7 @@ _LEADING: tuple[Mutant, ...] = (
     mutant(
         "sequences are not compared",
         "a batch is appended whatever its sequence number, unless it is there already",
-        "log.producers ProducerStates._check_sequence",
+        "log.producers.producers ProducerStates._check_sequence",
         "if sequence != expected:",
         "if False:",
         guard="tests/log/test_log_producers.py",
@@ -280,7 +280,7 @@ _LEADING: tuple[Mutant, ...] = (
     mutant(
         "one batch is remembered",
         "of five batches in flight only the last is known again",
-        "log.producers ProducerStates.append",
+        "log.producers.producers ProducerStates.append",
         "if len(batches) == BATCHES_REMEMBERED:",
         "if batches:",
         2,
@@ -288,7 +288,7 @@ _LEADING: tuple[Mutant, ...] = (
     mutant(
         "producers forgotten at a start",
         "a log that is opened does not take its producers from the snapshot",
-        "log.producers ProducerStates.replace",
+        "log.producers.producers ProducerStates.replace",
         "for row in rows:",
         "for row in ():",
         1,

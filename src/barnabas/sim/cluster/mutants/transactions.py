@@ -164,13 +164,15 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "Verifications.needed",
         "if not (self.enabled or add) or",
         "if not add or",
-        also=(Change("log.producers", "ProducerStates.check", "if verify and (", "if False and ("),),
+        also=(
+            Change("log.producers.producers", "ProducerStates.check", "if verify and (", "if False and ("),
+        ),
         seed=3,
     ),
     mutant(
         "an old coordinator's marker counts",
         "a marker of an older coordinator epoch is appended",
-        "log.producers ProducerStates.check_marker",
+        "log.producers.producers ProducerStates.check_marker",
         "if coordinator_epoch < state.coordinator_epoch:",
         "if False:",
         guard="tests/broker/test_txn_markers.py::test_a_marker_of_an_older_coordinator_or_an_older_epoch_is_refused",
@@ -178,7 +180,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
     mutant(
         "a marker of any epoch counts",
         "a marker that comes late ends a later transaction of its producer",
-        "log.producers ProducerStates.check_marker",
+        "log.producers.producers ProducerStates.check_marker",
         "if not allowed:",
         "if False:",
         seed=1,
@@ -186,7 +188,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
     mutant(
         "stable when the marker is appended",
         "the last stable offset moves when the marker is appended, not when it is committed",
-        "log.producers ProducerStates.end_transaction",
+        "log.producers.producers ProducerStates.end_transaction",
         "self.ended.append((first, marker_offset))",
         "pass",
         guard="tests/broker/test_txn_markers.py::test_a_marker_is_answered_when_every_replica_in_sync_holds_it",
@@ -210,7 +212,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
     mutant(
         "open transactions are forgotten at a start",
         "a snapshot of the producers does not say which transactions are open",
-        "log.producer_state ProducerState.to_row",
+        "log.producers.state ProducerState.to_row",
         "self.transaction_start,",
         "-1,",
         seed=12,
@@ -218,7 +220,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
     mutant(
         "aborts are not noted",
         "the marker of an aborted transaction ends it, and readers are not told to leave its records out",
-        "log.producer_replay end_transaction",
+        "log.producers.replay end_transaction",
         "if ended is not None and kind == _ABORT and segment is not None:",
         "if False:",
         seed=1,
