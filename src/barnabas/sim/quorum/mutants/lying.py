@@ -154,6 +154,22 @@ _MARKS: tuple[Mutant, ...] = (
         "read_point, NO_POINT, heals=False",
         2,
     ),
+    mutant(
+        "rows go on behind torn ones",
+        "a start writes its rows behind those that are there, where a file that lost its end has half a row",
+        "server.kraft.marks SyncedEndFile.begin",
+        "self._disk.replace(self._path, row.encoded())",
+        "self._disk.exists(self._path) or self._disk.replace(self._path, row.encoded())",
+        3,
+    ),
+    mutant(
+        "a recovery point of the newest epoch",
+        "the recovery point names the epoch of the log's end, not that of the record before it",
+        "server.kraft.storage MetadataStore._next_point",
+        "self.log_view.epoch_at(offset - 1)",
+        "self.log_view.last_epoch",
+        2,
+    ),
 )
 
 _VOTES: tuple[Mutant, ...] = (
