@@ -16,6 +16,14 @@ _TELLING: tuple[Mutant, ...] = (
         8,
     ),
     mutant(
+        "a kill is kept to itself",
+        "a broker that was killed does not say so in its heartbeats",
+        "server.node.broker_part BrokerPart.__init__",
+        "unclean_stop=not all(directory.was_clean for directory in home.logs.directories),",
+        "unclean_stop=False,",
+        1,
+    ),
+    mutant(
         "once incomplete, always incomplete",
         "the controller keeps what earlier heartbeats said of incomplete replicas",
         "controller.decisions.brokers heartbeat",

@@ -39,8 +39,7 @@ LACKING: tuple[Mutant, ...] = (
         "controller.decisions.partitions _longest",
         "any(map(rules.waits, claim))",
         "False",
-        guard="tests/controller/test_doubted.py"
-        "::test_a_last_leader_waits_half_a_minute_for_replicas_that_are_away",
+        1,
     ),
     mutant(
         "an eligible replica leads whatever its disk lost",
