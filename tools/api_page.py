@@ -8,6 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from barnabas.client.for_both import as_method
+
 __all__ = ["EXAMPLES", "PUBLIC", "api"]
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "api"
@@ -36,7 +38,11 @@ def members(cls: type) -> dict[str, Any]:
     for base in reversed(cls.__mro__):
         if base.__module__.startswith("barnabas."):
             found |= {name: member for name, member in vars(base).items() if not name.startswith("_")}
-    return {name: member for name, member in found.items() if name not in getattr(cls, "_fields", ())}
+    return {
+        name: getattr(cls, name) if isinstance(member, as_method) else member
+        for name, member in found.items()
+        if name not in getattr(cls, "_fields", ())
+    }
 
 
 def _module(module: ModuleType) -> Iterator[str]:

@@ -12,7 +12,7 @@ from tests.patience import PATIENCE_S
 from barnabas import Producer
 from barnabas.client.admin.acls import AclRow
 from barnabas.client.admin.users import UserCredential
-from barnabas.client.for_both import at_once
+from barnabas.client.both.awaited import at_once
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import TopicPartition
 from barnabas.security.acl import Operation, PatternType, Permission, ResourceType
@@ -83,5 +83,10 @@ def test_work_that_waits_for_a_loop_is_not_run_at_once() -> None:
         def __await__(self) -> Iterator[None]:
             yield
 
+    async def wait() -> None:
+        await Later()
+
+    work = wait()
     with pytest.raises(AssertionError, match="waits for a loop"):
-        at_once(Later())
+        at_once(work)
+    work.close()

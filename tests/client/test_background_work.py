@@ -19,6 +19,7 @@ from barnabas import Admin, Consumer, Producer
 from barnabas.aio import Producer as AsyncProducer
 from barnabas.client.aio.connection import AsyncConnection
 from barnabas.client.aio.membership import AsyncMembership
+from barnabas.client.both.awaited import at_once, awaited
 from barnabas.client.connection import RequestTimedOut
 from barnabas.client.consumer_member import ConsumerGroupMember, Subscription
 from barnabas.client.group_member import ClassicMember, GroupTimes
@@ -154,6 +155,7 @@ def test_a_producer_of_another_event_loop_says_so_and_does_not_wait_for_ever(bro
 
 def test_a_heartbeat_that_dies_of_a_bug_is_told_to_the_reader() -> None:
     cluster: Any = SimpleNamespace(metadata=SimpleNamespace(max_age=300.0), retrying=broken)
+    cluster.awaited = cluster
     member = ClassicMember("g", ["t"], GroupTimes(heartbeat=0.001))
     member.generation, member.must_join = 3, False
     membership = Membership(cluster, member)
@@ -233,22 +235,24 @@ def test_a_member_whose_application_works_for_too_long_leaves_and_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     asked: list[Any] = []
-    line = SimpleNamespace(closed=False, version_of=lambda _: 4, request=lambda r, **_: asked.append(r))
+    heard = awaited(lambda request, **_: asked.append(request))
+    line = SimpleNamespace(closed=False, version_of=lambda _: 4, request=heard)
     cluster: Any = SimpleNamespace(
         metadata=SimpleNamespace(max_age=300.0),
-        coordinator=lambda _: line,
+        coordinator=awaited(lambda _: line),
         ask_coordinator=lambda coordinator, talk: talk(coordinator),
         retrying=lambda work, **_: work(),
     )
+    cluster.awaited = cluster
     member = ClassicMember("g", ["t"], GroupTimes())
     member.generation, member.member_id, member.must_join = 3, "m", False
     membership = Membership(cluster, member, interval=PollInterval(10.0))
     membership.interval.polled(clock.monotonic() - 11.0)
-    membership._stay()
+    at_once(membership._stay())
     assert [request.NAME for request in asked] == ["LeaveGroupRequest"]
     assert member.lost and member.must_join
     assert "max_poll_interval" in caplog.text
-    membership._stay()
+    at_once(membership._stay())
     assert len(asked) == 1
 
 
@@ -429,13 +433,15 @@ def test_heartbeats_begin_before_a_listener_is_told_of_its_first_partitions() ->
     """on_assigned may load a state for minutes; without heartbeats the session ends meanwhile."""
     member = ClassicMember("g", ["t"], GroupTimes())
     cluster: Any = SimpleNamespace(metadata=SimpleNamespace(max_age=300.0))
+    cluster.awaited = cluster
     membership = Membership(cluster, member)
-    membership._join = lambda _: []  # type: ignore[method-assign]
+    membership._join = awaited(lambda _: [])  # type: ignore[method-assign, assignment]
     beating: list[bool] = []
     reader: Any = SimpleNamespace(
-        release=lambda *_, **__: None, acquire=lambda _: beating.append(membership._thread is not None)
+        release=awaited(lambda *_, **__: None),
+        acquire=awaited(lambda _: beating.append(membership._thread is not None)),
     )
-    membership.rebalance(reader)
+    at_once(membership.rebalance(reader))
     membership._ended.set()
     assert beating == [True]
 

@@ -12,6 +12,7 @@ import pytest
 
 from barnabas.client.admin.groups import delete_group
 from barnabas.client.admin.quorum_detail import described
+from barnabas.client.both.awaited import awaited
 from barnabas.client.coordinators import found_coordinator
 from barnabas.client.group_offsets import read_committed_offsets
 from barnabas.errors import ErrorCode, KafkaError, WireError
@@ -56,7 +57,9 @@ def test_what_a_broker_says_of_a_group_that_it_did_not_delete_reaches_the_user()
     result = DeletableGroupResult(
         group_id="g", error_code=ErrorCode.GROUP_DELETION_FAILED, error_message="the plugin is down"
     )
-    coordinator = SimpleNamespace(request=lambda *_: DeleteGroupsResponse(results=[result]))
+    answer = awaited(lambda *_: DeleteGroupsResponse(results=[result]))
+    coordinator = SimpleNamespace(request=answer)
     cluster: Any = SimpleNamespace(at_coordinator=lambda group, attempt: attempt(coordinator))
+    cluster.awaited = cluster
     with pytest.raises(KafkaError, match=r"group g: the plugin is down \(GROUP_DELETION_FAILED\)"):
         delete_group(cluster, "g")

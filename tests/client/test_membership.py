@@ -10,9 +10,12 @@ import pytest
 
 from barnabas import Consumer
 from barnabas.aio import Consumer as AsyncConsumer
-from barnabas.client.cluster import Cluster
+from barnabas.client.both.awaited import at_once, awaited
+from barnabas.client.both.cluster import ClusterOf
+from barnabas.client.both.membership import Reader
 from barnabas.client.consumer_member import ConsumerGroupMember, Subscription
-from barnabas.client.membership import Membership, Reader
+from barnabas.client.membership import Membership
+from barnabas.client.metadata import TopicInfo
 from barnabas.model import TopicPartition, Uuid
 from barnabas.wire.schemas.consumer_groups import (
     ConsumerGroupHeartbeatResponse,
@@ -23,30 +26,26 @@ from barnabas.wire.schemas.consumer_groups import (
 TOPIC = Uuid.of(1, 1)
 
 
-class OneThread:
+class OneThread(ClusterOf[Any]):
     """A cluster that notes whether a heartbeat could have used its connection at the same time."""
 
-    ask_coordinator: Any = Cluster.ask_coordinator
-
     def __init__(self) -> None:
+        super().__init__("127.0.0.1:1")
+        self.awaited = self
         self.membership: Any = None
-        self.metadata = SimpleNamespace(max_age=300.0)
         self.free: list[bool] = []
 
-    def topic(self, name: str, *, refresh: bool) -> SimpleNamespace:
-        """As of a cluster."""
-        thread = threading.Thread(
-            target=lambda: self.free.append(self.membership._lock.acquire(blocking=False))
-        )
+    def now(self) -> float:
+        return 0.0
+
+    async def topic(self, name: str, *, refresh: bool = False, create: bool = False) -> TopicInfo:
+        talking = self.membership._talking.threads
+        thread = threading.Thread(target=lambda: self.free.append(talking.acquire(blocking=False)))
         thread.start()
         thread.join()
-        return SimpleNamespace(id=TOPIC, name=name)
+        return TopicInfo(name, TOPIC, {})
 
-    def retrying(self, attempt: Any, **_: Any) -> Any:
-        """As of a cluster."""
-        return attempt()
-
-    def coordinator(self, group: str) -> SimpleNamespace:
+    async def coordinator(self, key: str, *, transaction: bool = False) -> Any:
         """A coordinator that gives partition 0 to whoever joins."""
         told = [ConsumerGroupHeartbeatResponseTopicPartitions(topic_id=TOPIC, partitions=[0])]
         answer = ConsumerGroupHeartbeatResponse(
@@ -55,7 +54,7 @@ class OneThread:
             heartbeat_interval_ms=60_000,
             assignment=ConsumerGroupHeartbeatResponseAssignment(topic_partitions=told),
         )
-        return SimpleNamespace(closed=False, version_of=lambda _: 1, request=lambda *_, **__: answer)
+        return SimpleNamespace(closed=False, version_of=lambda _: 1, request=awaited(lambda *_, **__: answer))
 
 
 def test_names_are_looked_up_while_no_heartbeat_uses_the_connection() -> None:
@@ -64,7 +63,8 @@ def test_names_are_looked_up_while_no_heartbeat_uses_the_connection() -> None:
     membership = Membership(cluster, member)  # type: ignore[arg-type]
     cluster.membership = membership
     acquired: list[TopicPartition] = []
-    membership.rebalance(Reader(lambda *_, **__: None, acquired.extend))
+    reader = Reader(awaited(lambda *_, **__: None), awaited(acquired.extend))
+    at_once(membership.rebalance(reader))
     membership._ended.set()
     assert (acquired, cluster.free) == ([TopicPartition("t", 0)], [False])
 

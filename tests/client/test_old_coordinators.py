@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from barnabas.client.aio.cluster import AsyncCluster
-from barnabas.client.aio.membership import AsyncMembership
-from barnabas.client.aio.transactions import AsyncTransactions
-from barnabas.client.cluster import Cluster
+from barnabas.client.both.awaited import at_once
+from barnabas.client.both.cluster import ClusterOf
 from barnabas.client.coordinators import may_be_old
+from barnabas.client.group_member import ClassicMember, GroupTimes
 from barnabas.client.membership import Membership
 from barnabas.client.producing.transaction_machine import ProducerEpoch
 from barnabas.client.producing.transactions import Transactions, end_prepared
@@ -23,6 +20,7 @@ from barnabas.wire.schemas.transactions import EndTxnResponse, InitProducerIdRes
 class Line:
     """A connection to a coordinator, which has a state of its own."""
 
+    AWAITED = True
     closed = False
     finalized = {"transaction.version": 2}
     answer: Any = InitProducerIdResponse
@@ -34,111 +32,66 @@ class Line:
     def version_of(self, request: Any) -> int:
         return 5
 
-    def request(self, request: Any, version: int) -> Any:
+    async def request(self, request: Any, version: int) -> Any:
         self.asked += 1
         return self.answer(error_code=int(self.code), producer_id=7, producer_epoch=1)
 
 
-class View:
+class View(ClusterOf[Any]):
     """Two coordinators, the second of which the cluster names once the first is out."""
 
-    ask_coordinator: Any = Cluster.ask_coordinator
-
     def __init__(self, *, out: bool) -> None:
+        super().__init__("127.0.0.1:1")
         self.lines = [Line(ErrorCode.INVALID_TXN_STATE), Line(ErrorCode.NONE)]
         self.out = out
+        self.awaited = self
 
-    def coordinator(self, group: str, *, transaction: bool = False) -> Line:
+    def now(self) -> float:
+        return 0.0
+
+    async def pause(self, seconds: float) -> None:
+        pass
+
+    async def coordinator(self, key: str, *, transaction: bool = False) -> Line:
         return self.lines[0]
 
-    def left(self, line: Line) -> bool:
+    async def left(self, connection: Any) -> bool:
         if self.out:
             self.lines.pop(0)
         return self.out
 
-    def retrying(self, attempt: Any, *, on_retry: Any = lambda: None) -> Any:
-        while True:
-            try:
-                return attempt()
-            except KafkaError as error:
-                if not error.code.retriable:
-                    raise
-                on_retry()
 
-
-class AsyncLine(Line):
-    async def request(self, request: Any, version: int) -> Any:
-        return super().request(request, version)
-
-
-class AsyncView(View):
-    ask_coordinator: Any = AsyncCluster.ask_coordinator
-
-    def __init__(self, *, out: bool) -> None:
-        super().__init__(out=out)
-        self.lines = [AsyncLine(line.code) for line in self.lines]
-
-    async def coordinator(self, group: str, *, transaction: bool = False) -> Line:  # type: ignore[override]
-        return self.lines[0]
-
-    async def left(self, line: Line) -> bool:  # type: ignore[override]
-        return super().left(line)
-
-    async def retrying(self, attempt: Any, *, on_retry: Any = lambda: None) -> Any:
-        while True:
-            try:
-                return await attempt()
-            except KafkaError as error:
-                if not error.code.retriable:
-                    raise
-                on_retry()
-
-
-def a_commit_is_refused_by(line: Line) -> str:
+async def a_commit_is_refused_by(line: Line) -> str:
     line.asked += 1
     if line.code:
         raise KafkaError(line.code, "refused")
     return "committed"
 
 
-def by_an_admin(view: Any) -> str:
-    return Cluster.at_coordinator(view, "g", a_commit_is_refused_by)  # type: ignore[arg-type]
+def by_an_admin(view: View) -> str:
+    return at_once(view.at_coordinator("g", a_commit_is_refused_by))
 
 
-def by_a_member(view: Any) -> str:
-    member = Membership.__new__(Membership)
-    member.cluster, member._coordinator = view, None
-    member.member = SimpleNamespace(group="g")  # type: ignore[assignment]
-    return member._with_coordinator(a_commit_is_refused_by)  # type: ignore[arg-type]
+def by_a_member(view: View) -> str:
+    member = Membership(view, ClassicMember("g", ["t"], GroupTimes()))  # type: ignore[arg-type]
+    return at_once(member._with_coordinator(a_commit_is_refused_by))  # type: ignore[arg-type]
 
 
-def by_a_member_of_asyncio(view: Any) -> str:
-    async def talk(line: Line) -> str:
-        return a_commit_is_refused_by(line)
-
-    member = AsyncMembership.__new__(AsyncMembership)
-    member.cluster, member._coordinator = view, None
-    member.member = SimpleNamespace(group="g")  # type: ignore[assignment]
-    return asyncio.run(member._with_coordinator(talk))  # type: ignore[arg-type]
+ASKED = [by_an_admin, by_a_member]
 
 
-ASKED = [(by_an_admin, View), (by_a_member, View), (by_a_member_of_asyncio, AsyncView)]
-
-
-@pytest.mark.parametrize(("ask", "kind"), ASKED)
-def test_a_group_is_not_taken_for_gone_because_an_old_coordinator_says_so(ask: Any, kind: type[View]) -> None:
-    view = kind(out=True)
+@pytest.mark.parametrize("ask", ASKED)
+def test_a_group_is_not_taken_for_gone_because_an_old_coordinator_says_so(ask: Any) -> None:
+    view = View(out=True)
     view.lines[0].code = ErrorCode.GROUP_ID_NOT_FOUND
     assert ask(view) == "committed"
     assert [line.asked for line in view.lines] == [1]
 
 
 @pytest.mark.parametrize("code", [ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.REBALANCE_IN_PROGRESS])
-@pytest.mark.parametrize(("ask", "kind"), ASKED)
-def test_what_a_living_coordinator_says_of_a_group_counts(
-    ask: Any, kind: type[View], code: ErrorCode
-) -> None:
-    view = kind(out=False)
+@pytest.mark.parametrize("ask", ASKED)
+def test_what_a_living_coordinator_says_of_a_group_counts(ask: Any, code: ErrorCode) -> None:
+    view = View(out=False)
     view.lines[0].code = code
     with pytest.raises(KafkaError, match=code.name):
         ask(view)
@@ -152,37 +105,28 @@ def test_nobody_else_is_asked_for_what_members_hear_in_every_rebalance() -> None
 
 @pytest.mark.parametrize("out", [True, False])
 def test_a_prepared_transaction_is_not_taken_for_ended_because_an_old_coordinator_says_so(out: bool) -> None:
-    class Ending(View):
-        def at_coordinator(self, key: str, talk: Any, *, transaction: bool) -> Any:
-            return Cluster.at_coordinator(self, key, talk, transaction=transaction)  # type: ignore[arg-type]
-
-    view: Any = Ending(out=out)
+    view = View(out=out)
     for line in view.lines:
         line.answer = EndTxnResponse
     if out:
-        end_prepared(view, ProducerEpoch("id", 7, 1, 2), commit=True)
+        at_once(end_prepared(view, ProducerEpoch("id", 7, 1, 2), commit=True))
     else:
         with pytest.raises(KafkaError, match="INVALID_TXN_STATE"):
-            end_prepared(view, ProducerEpoch("id", 7, 1, 2), commit=True)
+            at_once(end_prepared(view, ProducerEpoch("id", 7, 1, 2), commit=True))
 
 
-def begun(view: Any) -> None:
-    if isinstance(view, AsyncView):
-        asyncio.run(AsyncTransactions(view, "id", timeout_ms=1000).begin())  # type: ignore[arg-type]
-    else:
-        Transactions(view, "id", timeout_ms=1000).begin()
+def begun(view: View) -> None:
+    at_once(Transactions(view, "id", timeout_ms=1000).begin())  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kind", [View, AsyncView])
-def test_the_refusal_of_a_coordinator_that_is_out_does_not_count(kind: type[View]) -> None:
-    view = kind(out=True)
+def test_the_refusal_of_a_coordinator_that_is_out_does_not_count() -> None:
+    view = View(out=True)
     begun(view)
     assert [line.asked for line in view.lines] == [1]
 
 
-@pytest.mark.parametrize("kind", [View, AsyncView])
-def test_that_of_one_that_lives_does_and_it_is_asked_once(kind: type[View]) -> None:
-    view = kind(out=False)
+def test_that_of_one_that_lives_does_and_it_is_asked_once() -> None:
+    view = View(out=False)
     with pytest.raises(KafkaError, match="INVALID_TXN_STATE"):
         begun(view)
     assert [line.asked for line in view.lines] == [1, 0]

@@ -16,6 +16,7 @@ from barnabas import Consumer, Producer
 from barnabas.aio import Consumer as AsyncConsumer
 from barnabas.aio import Producer as AsyncProducer
 from barnabas.client.aio.cluster import AsyncCluster
+from barnabas.client.both.awaited import at_once
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import RequestTimedOut
 from barnabas.client.fetching import fetch_range
@@ -341,9 +342,10 @@ def test_no_connection_to_a_broker_that_is_out_is_used_for_any_broker(silent: Si
     """It would name itself as the coordinator of all the groups that it had."""
     with Cluster(silent.bootstrap) as view:
         view.topic("t")
-        assert view.any().port == silent.first.port
+        line = at_once(view.awaited.any())
+        assert line.connection.port == silent.first.port
         silent.cut()
-        assert view.is_out("127.0.0.1", silent.first.port)
+        assert at_once(view.awaited.left(line))
         assert view.any().port == silent.second.port
 
 

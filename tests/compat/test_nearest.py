@@ -124,7 +124,8 @@ def test_our_reader_of_ranges_reads_in_its_rack(racked: Topic) -> None:
             for batch in fetch_range(cluster, "ranges", 0, 0, 300, rack=f"r{near}", max_bytes=1)
             for record in read_records(batch.buffer, 0, batch.header)
         ]
-        asked = {node for node, connection in cluster._connections.items() if not connection.closed}
+        open_ = cluster.awaited._connections
+        asked = {broker.id for broker in cluster.brokers() if (broker.host, broker.port) in open_}
     assert read == [b"%d" % number for number in range(300)]
     assert near in asked, "a connection to the replica in its rack"
 

@@ -116,7 +116,7 @@ def _update(args: argparse.Namespace, cluster: object) -> int:
         kind = UNSAFE_DOWNGRADE if args.unsafe else SAFE_DOWNGRADE
     refusal: str | None = None
     try:
-        update_features(cluster, levels, kind, dry_run=args.dry_run)
+        update_features(cluster, levels, upgrade_type=kind, dry_run=args.dry_run)
     except KafkaError as error:
         refusal = error.message
     if args.json:

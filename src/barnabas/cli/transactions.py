@@ -73,9 +73,7 @@ def run(args: argparse.Namespace) -> int:
                     print(f"{name.replace('_', ' '):<12} {shown}")
         elif args.verb == "find-hanging":
             now_ms = int(time.time() * 1000)
-            found = hanging_transactions(
-                cluster, args.topic or (), older_than_ms=int(args.older * 60_000), wall_ms=now_ms
-            )
+            found = hanging_transactions(cluster, args.topic or (), older_than=args.older * 60)
             rows = [{**one._asdict(), "idle_s": (now_ms - one.last_ms) // 1000} for one in found]
             show(args, "hanging", rows, ["topic", "partition", "offset", "producer_id", "epoch", "idle_s"])
         else:

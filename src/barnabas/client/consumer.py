@@ -13,10 +13,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
+from barnabas.client.both.awaited import at_once, awaited
+from barnabas.client.both.membership import Reader
 from barnabas.client.cluster import Cluster
 from barnabas.client.consuming.fetched import FetchLimits
 from barnabas.client.consuming.reading import COMMIT_INTERVAL, ConsumerStatistics, Message, Reading
-from barnabas.client.membership import Membership, Reader
+from barnabas.client.membership import Membership
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets_at, special_time
 from barnabas.client.prefetch import Prefetcher
 from barnabas.client.waits.clock import monotonic
@@ -191,7 +193,7 @@ class Consumer(Reading):
         if member.must_join:
             self._rebalancing = True
             try:
-                member.rebalance(Reader(self._release, self._acquire))
+                at_once(member.rebalance(Reader(awaited(self._release), awaited(self._acquire))))
             finally:
                 self._rebalancing = False
         elif self._auto_commit and monotonic() >= self._commit_due:
@@ -232,7 +234,7 @@ class Consumer(Reading):
             self._listener.on_assigned(sorted(partitions))
 
     def _read(self, targets: list[TopicPartition], start: str = "") -> None:
-        points = self._member.committed(targets) if self._member is not None and targets else {}
+        points = at_once(self._member.committed(targets)) if self._member is not None and targets else {}
         missing = [target for target in targets if target not in points]
         where = EARLIEST if (start or self.start) == EARLIEST else LATEST
         self._begin(points | self._offsets_at(missing, where))
@@ -257,7 +259,7 @@ class Consumer(Reading):
                 "only a member of a group can commit", next_step="give the consumer a `group`"
             )
         chosen = self._to_commit(offsets)
-        self._member.commit(chosen)
+        at_once(self._member.commit(chosen))
         self._committed.update(chosen)
         self._commit_due = monotonic() + COMMIT_INTERVAL
 
@@ -266,7 +268,7 @@ class Consumer(Reading):
         if self._member is None:
             return {}
         self._look()
-        return self._member.committed(self._fetched_to)
+        return at_once(self._member.committed(self._fetched_to))
 
     def _commit_quietly(self) -> None:
         """Commit without raising: what cannot be committed now is read again by the next consumer."""
@@ -285,8 +287,8 @@ class Consumer(Reading):
             self._rebalancing = True  # it leaves
             self._auto_commit = self._auto_commit and commit
             self._release(None, lost=self._member.member.lost)
-            self._member.leave()
-            self._member.cluster.close()
+            at_once(self._member.leave())
+            at_once(self._member.cluster.close())
         self._closed = True
         self._prefetcher.forget()
         self._cluster.close()

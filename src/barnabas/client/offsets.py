@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from barnabas.client.blocking import BlockingConnection
-from barnabas.client.cluster import Cluster
 from barnabas.client.connection import ConnectionFailed
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.client.for_both import AnyCluster, AnyConnection, for_both
+from barnabas.client.metadata import TopicInfo
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Epoch, NodeId, Offset, TopicPartition
 from barnabas.wire.schemas.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
@@ -56,8 +56,9 @@ class OffsetAt(NamedTuple):
     leader_epoch: Epoch
 
 
-def list_offsets(
-    cluster: Cluster,
+@for_both
+async def list_offsets(
+    cluster: AnyCluster,
     topic: str,
     when: str | int = LATEST,
     partitions: Iterable[int] | None = None,
@@ -70,16 +71,21 @@ def list_offsets(
     "max-timestamp", or a time in ms since 1970: the first record not older than it.  All partitions
     unless told.  Asks the leaders, again where they have moved.
     """
-    info = cluster.retrying(lambda: cluster.topic(topic), on_retry=lambda: cluster.forget(topic))
+
+    async def look() -> TopicInfo:
+        return await cluster.topic(topic)
+
+    info = await cluster.retrying(look, on_retry=lambda: cluster.forget(topic))
     wanted = info.partitions if partitions is None else partitions
     timestamp = special_time(when)
     question = {TopicPartition(topic, partition): timestamp for partition in wanted}
-    [found] = list_offsets_at(cluster, [question], isolation=isolation)
+    [found] = await list_offsets_at(cluster, [question], isolation=isolation)
     return {where.partition: at for where, at in sorted(found.items())}
 
 
-def list_offsets_at(
-    cluster: Cluster,
+@for_both
+async def list_offsets_at(
+    cluster: AnyCluster,
     questions: Sequence[Mapping[TopicPartition, int]],
     *,
     isolation: str = READ_UNCOMMITTED,
@@ -93,13 +99,13 @@ def list_offsets_at(
     level = isolation_level(isolation)
     answers: list[dict[TopicPartition, OffsetAt]] = [{} for _ in questions]
 
-    def attempt() -> list[dict[TopicPartition, OffsetAt]]:
+    async def attempt() -> list[dict[TopicPartition, OffsetAt]]:
         left = [
             {where: when for where, when in asked.items() if where not in answer}
             for asked, answer in zip(questions, answers, strict=True)
         ]
-        cluster.learn({where.topic for asked in left for where in asked})
-        _ask_leaders(cluster, left, level, answers)
+        await cluster.learn({where.topic for asked in left for where in asked})
+        await _ask_leaders(cluster, left, level, answers)
         return answers
 
     def forget() -> None:
@@ -107,33 +113,36 @@ def list_offsets_at(
             for topic in {where.topic for where in asked.keys() - answer.keys()}:
                 cluster.forget(topic)
 
-    return cluster.retrying(attempt, on_retry=forget)
+    return await cluster.retrying(attempt, on_retry=forget)
 
 
-def _ask_leaders(
-    cluster: Cluster,
+async def _ask_leaders(
+    cluster: AnyCluster,
     questions: Iterable[Mapping[TopicPartition, int]],
     level: int,
     answers: Sequence[dict[TopicPartition, OffsetAt]],
 ) -> None:
-    """Post every request, then collect all answers, also those after one that failed."""
-    posted: list[tuple[BlockingConnection, int, dict[TopicPartition, OffsetAt]]] = []
-    failure: KafkaError | ConnectionFailed | None = None
+    """Send every request, then read all answers, also those after one that failed."""
+    asked: list[tuple[AnyConnection, ListOffsetsRequest]] = []
+    fill: list[dict[TopicPartition, OffsetAt]] = []
+    failure: BarnabasError | None = None
     try:
-        for asked, answer in zip(questions, answers, strict=True):
+        for question, answer in zip(questions, answers, strict=True):
             by_leader: dict[NodeId, dict[TopicPartition, int]] = {}
-            for where, when in sorted(asked.items()):
-                leader = cluster.leader(where.topic, where.partition).id
-                by_leader.setdefault(leader, {})[where] = when
-            for leader, theirs in by_leader.items():
-                connection = cluster.connection(leader, leads=True)
-                request = offsets_request(theirs, level, cluster.timeout)
-                posted.append((connection, connection.post(request), answer))
+            for where, when in sorted(question.items()):
+                leader = await cluster.leader(where.topic, where.partition)
+                by_leader.setdefault(leader.id, {})[where] = when
+            for node, theirs in by_leader.items():
+                connection = await cluster.connection(node, leads=True)
+                asked.append((connection, offsets_request(theirs, level, cluster.timeout)))
+                fill.append(answer)
     except (KafkaError, ConnectionFailed) as error:
         failure = error
-    for connection, ticket, answer in posted:
+    for told, answer in zip(await cluster.ask_each(asked), fill, strict=True):
         try:
-            read_offsets(connection.collect(ticket), answer)
+            if isinstance(told, BarnabasError):
+                raise told
+            read_offsets(told, answer)
         except (KafkaError, ConnectionFailed) as error:
             failure = failure or error
     if failure is not None:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from barnabas.client.both.awaited import at_once
 from barnabas.client.cluster import Cluster
 from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Producer
@@ -87,7 +88,7 @@ class TransactionalProducer(Producer):
 
         Raises BarnabasError when one is open, KafkaError when the coordinator refuses.
         """
-        self._transaction.begin()
+        at_once(self._transaction.begin())
 
     def send_offsets(
         self, offsets: Mapping[TopicPartition, Offset] | Consumer, member: GroupMember | str = ""
@@ -103,7 +104,7 @@ class TransactionalProducer(Producer):
         elif isinstance(member, str):
             member = GroupMember(member)
         if offsets:
-            self._transaction.send_offsets(offsets, member)
+            at_once(self._transaction.send_offsets(offsets, member))
 
     def commit(self, timeout: float | None = None) -> None:
         """`producer.commit()`: everything is sent and acknowledged, then the transaction is committed.
@@ -113,11 +114,11 @@ class TransactionalProducer(Producer):
         """
         self._transaction.commits()
         self.flush(timeout)
-        self._transaction.end(commit=True)
+        at_once(self._transaction.end(commit=True))
 
     def claim(self) -> ProducerEpoch:
         """`producer.claim()`: fence earlier producers of this id; `resume` goes on with it in another process."""
-        return self._transaction.claim()
+        return at_once(self._transaction.claim())
 
     def producer_epoch(self) -> ProducerEpoch:
         """`producer.producer_epoch()`: who it is by now, for `resume` in another process."""
@@ -141,7 +142,7 @@ class TransactionalProducer(Producer):
         """`producer.abort()`: nobody who reads committed records sees any of this transaction."""
         self._transaction.ending(commit=False)  # raises where none is open
         self._drop(BarnabasError("the transaction was aborted"))
-        self._transaction.end(commit=False)
+        at_once(self._transaction.end(commit=False))
 
     def close(self, timeout: float | None = None) -> None:
         """`producer.close()`: abort the open transaction if there is one, then end the connections."""
@@ -153,4 +154,4 @@ class TransactionalProducer(Producer):
 
     def abandon(self) -> None:
         super().abandon()
-        self._transaction.cluster.close()
+        at_once(self._transaction.cluster.close())

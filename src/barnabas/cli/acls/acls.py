@@ -205,13 +205,12 @@ def _why(cluster: Any, args: argparse.Namespace) -> int:
     import time
 
     from barnabas.client.admin.acls import refusals_of, refusals_of_controllers
-    from barnabas.client.security.options import Security
     from barnabas.security.acl import Operation, ResourceType
     from barnabas.security.refusals import command_that_allows
     from barnabas.wire.registry import API_NAMES
 
     if args.bootstrap_controller:
-        refused = refusals_of_controllers(cluster, Security.parse(security_of(args)))
+        refused = refusals_of_controllers(cluster)
     else:
         refused = refusals_of(cluster)
     found = [one for one in refused if args.principal in (None, one.principal)]

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from barnabas.client.blocking import BlockingConnection
-from barnabas.client.cluster import Cluster
 from barnabas.client.for_both import AnyCluster, for_both
-from barnabas.client.security.options import PLAINTEXT, Security
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NodeId
 from barnabas.wire.schemas.acls import (
@@ -60,9 +57,9 @@ class RefusalRow(NamedTuple):
 
 
 @for_both
-async def acls_of(cluster: AnyCluster, wanted: AclRow = AclRow()) -> list[AclRow]:  # noqa: B008  it never changes
-    """`acls_of(cluster)` -> every ACL; `wanted` leaves out what it does not mean.  Raises KafkaError."""
-    answer: DescribeAclsResponse = await cluster.ask(_question(wanted))
+async def acls_of(cluster: AnyCluster, wanted: AclRow | None = None) -> list[AclRow]:
+    """`acls_of(cluster, AclRow(name="orders"))` -> the ACLs that fit (None: all)."""
+    answer: DescribeAclsResponse = await cluster.ask(_question(wanted or AclRow()))
     _raise(answer.error_code, answer.error_message)
     return sorted(
         AclRow(
@@ -93,8 +90,11 @@ def _question(wanted: AclRow, *, why: bool = False) -> DescribeAclsRequest:
 
 
 @for_both
-async def create_acls(cluster: AnyCluster, acls: Sequence[AclRow]) -> None:
-    """`create_acls(cluster, [AclRow(2, "orders", 3, "User:alice", "*", 3, 3)])`; raises KafkaError."""
+async def create_acls(cluster: AnyCluster, rows: Sequence[AclRow]) -> None:
+    """`create_acls(cluster, [AclRow(ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:ada", "*", ...)])`.
+
+    The enumerations are those of `barnabas.security.acl`.
+    """
     request = CreateAclsRequest(
         creations=[
             AclCreation(
@@ -106,7 +106,7 @@ async def create_acls(cluster: AnyCluster, acls: Sequence[AclRow]) -> None:
                 operation=acl.operation,
                 permission_type=acl.permission,
             )
-            for acl in acls
+            for acl in rows
         ]
     )
 
@@ -119,7 +119,7 @@ async def create_acls(cluster: AnyCluster, acls: Sequence[AclRow]) -> None:
 
 @for_both
 async def delete_acls(cluster: AnyCluster, filters: Iterable[AclRow]) -> list[AclRow]:
-    """`delete_acls(cluster, [AclRow(2, "orders", 3)])` -> what was removed.  Raises KafkaError."""
+    """`delete_acls(cluster, [AclRow(principal="User:ada")])` -> what was removed."""
     request = DeleteAclsRequest(
         filters=[
             DeleteAclsFilter(
@@ -168,15 +168,19 @@ async def refusals_of(cluster: AnyCluster) -> list[RefusalRow]:
     return sorted(found, key=lambda one: -one.last_ms)
 
 
-def refusals_of_controllers(cluster: Cluster, security: Security = PLAINTEXT) -> list[RefusalRow]:
+@for_both
+async def refusals_of_controllers(cluster: AnyCluster) -> list[RefusalRow]:
     """The same of the controllers, where `cluster` knows the address of one of them."""
-    known: DescribeClusterResponse = cluster.ask(DescribeClusterRequest(endpoint_type=2))
+    known: DescribeClusterResponse = await cluster.ask(DescribeClusterRequest(endpoint_type=2))
     _raise(known.error_code, known.error_message)
     question = _question(_NOTHING, why=True)
     found: list[RefusalRow] = []
     for node in known.brokers:
-        with BlockingConnection(node.host, node.port, security=security) as connection:
-            found += _refusals(node.broker_id, connection.request(question))
+        connection = await cluster.dial(node.host, node.port)
+        try:
+            found += _refusals(node.broker_id, await connection.request(question))
+        finally:
+            await connection.close()
     return sorted(found, key=lambda one: -one.last_ms)
 
 

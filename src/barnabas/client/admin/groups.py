@@ -35,7 +35,7 @@ __all__ = [
 
 @for_both
 async def list_groups(cluster: AnyCluster) -> list[GroupListing]:
-    """`list_groups(cluster)` -> the groups of all coordinators, by name."""
+    """`list_groups(cluster)` -> all groups, by name."""
 
     async def attempt() -> list[GroupListing]:
         await cluster.refresh([])
@@ -53,7 +53,7 @@ async def list_groups(cluster: AnyCluster) -> list[GroupListing]:
 
 @for_both
 async def describe_group(cluster: AnyCluster, group: str) -> GroupDescription:
-    """`describe_group(cluster, "billing")`; KafkaError GROUP_ID_NOT_FOUND when there is none."""
+    """`describe_group(cluster, "billing").members` -> who is in it and reads what."""
 
     async def attempt(coordinator: AnyConnection) -> GroupDescription:
         response = await coordinator.request(DescribeGroupsRequest(groups=[group]))
@@ -115,7 +115,7 @@ async def _describe_newer(coordinator: AnyConnection, group: str) -> GroupDescri
 
 @for_both
 async def group_offsets(cluster: AnyCluster, group: str) -> list[GroupOffset]:
-    """`group_offsets(cluster, "billing")` -> every partition that the group has committed or reads."""
+    """`group_offsets(cluster, "billing")` -> committed offset, end and lag of every partition."""
     committed = await cluster.at_coordinator(group, lambda coordinator: committed_offsets(coordinator, group))
     owners: dict[TopicPartition, Member] = {}
     try:
@@ -147,7 +147,7 @@ async def group_offsets(cluster: AnyCluster, group: str) -> list[GroupOffset]:
 async def set_group_offsets(
     cluster: AnyCluster, group: str, offsets: Mapping[TopicPartition, Offset]
 ) -> None:
-    """`set_group_offsets(cluster, "billing", {TopicPartition("t", 0): 0})`; refused while it has members."""
+    """`set_group_offsets(cluster, "billing", {TopicPartition("orders", 0): 0})`; the group must be empty."""
     try:
         await cluster.at_coordinator(group, lambda it: commit_offsets(it, group, offsets))
     except KafkaError as error:
@@ -162,7 +162,7 @@ async def set_group_offsets(
 
 @for_both
 async def delete_group(cluster: AnyCluster, group: str) -> None:
-    """`delete_group(cluster, "billing")`: with its offsets; refused while it has members."""
+    """`delete_group(cluster, "billing")`: with all its offsets; it must be empty."""
 
     async def attempt(coordinator: AnyConnection) -> None:
         response = await coordinator.request(DeleteGroupsRequest(groups_names=[group]))
@@ -187,7 +187,7 @@ async def delete_group(cluster: AnyCluster, group: str) -> None:
 
 @for_both
 async def delete_group_offsets(cluster: AnyCluster, group: str, partitions: Iterable[TopicPartition]) -> None:
-    """`delete_group_offsets(cluster, "billing", [TopicPartition("t", 0)])`; not of a topic that members read."""
+    """`delete_group_offsets(cluster, "billing", [TopicPartition("orders", 0)])`; no member may read the topic."""
     by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=partition))

@@ -63,9 +63,9 @@ class Eligible(NamedTuple):
 
 @for_both
 async def log_dirs(cluster: AnyCluster, broker: NodeId) -> BrokerDirs:
-    """Ask one broker what lies in its log directories (DescribeLogDirs, key 35), once, for at most 5 s.
+    """`log_dirs(cluster, 3).sizes()` -> bytes of each replica in the log directories of one broker.
 
-    Raises KafkaError BROKER_NOT_AVAILABLE when it does not serve, ConnectionFailed when it does not answer.
+    It is asked once, for at most 5 s.  Raises KafkaError BROKER_NOT_AVAILABLE when it does not serve.
     """
     request = DescribeLogDirsRequest(topics=None)
     connection = await cluster.connection(broker)
@@ -94,9 +94,9 @@ async def log_dirs(cluster: AnyCluster, broker: NodeId) -> BrokerDirs:
 
 @for_both
 async def eligible_replicas(cluster: AnyCluster, topic: str) -> dict[int, Eligible]:
-    """Eligible leader replicas of each partition of a topic (DescribeTopicPartitions, key 75), page by page.
+    """`eligible_replicas(cluster, "orders")[0].elr` -> who may lead beside those in sync (KIP-966).
 
-    Empty where the brokers do not serve that request.  Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION.
+    Empty where the brokers do not serve that request.
     """
     if not (await cluster.any()).serves(DescribeTopicPartitionsRequest):
         return {}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from barnabas.client.admin.quorum import ask_active
-from barnabas.client.cluster import Cluster
+from barnabas.client.for_both import AnyCluster, for_both
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import METADATA_TOPIC, NodeId, TopicPartition
 from barnabas.wire.schemas.reassignment import (
@@ -45,9 +45,12 @@ class Move(NamedTuple):
         return tuple(broker for broker in self.replicas if broker not in self.removing)
 
 
-def moves(cluster: Cluster) -> list[Move]:
-    """All partitions that move now, by topic and number."""
-    response = ask_active(cluster, ListPartitionReassignmentsRequest(timeout_ms=_ms(cluster), topics=None))
+@for_both
+async def moves(cluster: AnyCluster) -> list[Move]:
+    """`moves(cluster)` -> the partitions that move between brokers now, by topic and number."""
+    response = await ask_active(
+        cluster, ListPartitionReassignmentsRequest(timeout_ms=_ms(cluster), topics=None)
+    )
     _check(response.error_code, response.error_message)
     found = [
         Move(
@@ -64,15 +67,16 @@ def moves(cluster: Cluster) -> list[Move]:
     return sorted(found)
 
 
-def move(
-    cluster: Cluster,
+@for_both
+async def move(
+    cluster: AnyCluster,
     plan: Mapping[TopicPartition, Sequence[NodeId] | None],
     *,
     keep_replication: bool = False,
 ) -> dict[TopicPartition, KafkaError]:
-    """Begin to move partitions to these replicas (None: turn back); returns what was refused, and why.
+    """`move(cluster, {TopicPartition("orders", 0): [4, 5, 6]})`: begin; returns what was refused, and why.
 
-    `keep_replication`: refuse another number of replicas.  Raises KafkaError when all of it is refused.
+    None turns a partition back.  `keep_replication` refuses another number of replicas.
     """
     topics: dict[str, list[ReassignablePartition]] = {}
     for where, replicas in plan.items():
@@ -84,7 +88,7 @@ def move(
         allow_replication_factor_change=not keep_replication,
         topics=[ReassignableTopic(name=name, partitions=rows) for name, rows in topics.items()],
     )
-    response = ask_active(cluster, request)
+    response = await ask_active(cluster, request)
     _check(response.error_code, response.error_message)
     return {
         TopicPartition(topic.name, row.partition_index): _refusal(row.error_code, row.error_message)
@@ -106,14 +110,16 @@ class ReplicaEnd(NamedTuple):
     end: int
 
 
-def recoverable(
-    cluster: Cluster, partitions: Iterable[TopicPartition]
+@for_both
+async def recoverable(
+    cluster: AnyCluster, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, list[ReplicaEnd] | KafkaError]:
-    """Return what the replicas of partitions without a leader have; for the others why not (ELECTION_NOT_NEEDED).
+    """`recoverable(cluster, [TopicPartition("orders", 3)])`: what the replicas of a partition have that nobody
+    leads, and which of them an unclean election would choose; an error for one that has a leader.
 
     Raises KafkaError where the active controller is not one of Barnabas.
     """
-    response = _elect(cluster, partitions, _EXPLAINED)
+    response = await _elect(cluster, partitions, _EXPLAINED)
     return {
         TopicPartition(topic.topic, row.partition_id): [
             ReplicaEnd(r.broker_id, r.alive, r.incomplete, r.leads, r.leader_epoch, r.end_offset)
@@ -125,15 +131,16 @@ def recoverable(
     }
 
 
-def elect_leaders(
-    cluster: Cluster, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
+@for_both
+async def elect_leaders(
+    cluster: AnyCluster, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Have partitions (None: all) led by their first replica, or with `unclean` by any live one.
+    """`elect_leaders(cluster)`: first replicas lead again (None: of all partitions); what became of each.
 
-    Returns for each what was wrong, None where it was done.  Where all were asked for, those that needed
-    nothing are left out; else they are in it with ELECTION_NOT_NEEDED.
+    `unclean`: where nobody leads, any live replica may; this can lose records.  Where all were asked for,
+    those that needed nothing are left out; else they are in it with ELECTION_NOT_NEEDED.
     """
-    response = _elect(cluster, partitions, int(unclean))
+    response = await _elect(cluster, partitions, int(unclean))
     return {
         TopicPartition(topic.topic, row.partition_id): _refusal(row.error_code, row.error_message)
         if row.error_code
@@ -143,13 +150,13 @@ def elect_leaders(
     }
 
 
-def _elect(
-    cluster: Cluster, partitions: Iterable[TopicPartition] | None, election_type: int
+async def _elect(
+    cluster: AnyCluster, partitions: Iterable[TopicPartition] | None, election_type: int
 ) -> ElectLeadersResponse:
     asked: dict[str, list[int]] = {}
     for where in partitions or ():
         asked.setdefault(where.topic, []).append(where.partition)
-    response: ElectLeadersResponse = ask_active(
+    response: ElectLeadersResponse = await ask_active(
         cluster,
         ElectLeadersRequest(
             election_type=election_type,
@@ -163,7 +170,7 @@ def _elect(
     return response
 
 
-def _ms(cluster: Cluster) -> int:
+def _ms(cluster: AnyCluster) -> int:
     return int(cluster.timeout * 1000)
 
 

@@ -14,7 +14,6 @@ from contextlib import suppress
 from typing import Any
 
 from barnabas.client.admin.described import QuorumDescription
-from barnabas.client.cluster import Cluster
 from barnabas.client.connection import ConnectionFailed, first_of
 from barnabas.client.for_both import AnyCluster, AnyConnection, for_both
 from barnabas.client.metadata import parse_bootstrap
@@ -107,7 +106,6 @@ async def find_active(cluster: AnyCluster) -> AnyConnection | None:
     return None
 
 
-@for_both
 async def registered_controllers(cluster: AnyCluster, quorum: QuorumDescription) -> set[NodeId] | None:
     """Return the ids of all controllers, voters or not; None where only brokers can be reached.
 
@@ -174,8 +172,9 @@ _ADVICE = {
 }
 
 
-def add_controller(
-    cluster: Cluster,
+@for_both
+async def add_controller(
+    cluster: AnyCluster,
     controller: NodeId,
     directory_id: DirectoryId,
     endpoints: Iterable[tuple[str, str, int]],
@@ -183,15 +182,14 @@ def add_controller(
     *,
     force: bool = False,
 ) -> None:
-    """Make a controller that follows a voter (KIP-853).  `endpoints`: listener, host, port.
+    """`add_controller(cluster, 4, directory_id, [("CONTROLLER", "host", 9093)])`: a voter more (KIP-853).
 
-    Returns when a majority of the new set has it.  `force`: also on the way to a target.  Raises KafkaError with
-    the reason.
+    Returns when a majority of the new set has it.  `force`: also on the way to a target.
     """
     listeners = [
         AddRaftVoterRequestListener(name=name, host=host, port=port) for name, host, port in endpoints
     ]
-    response = ask_active(
+    response = await ask_active(
         cluster,
         AddRaftVoterRequest(
             cluster_id=cluster_id,
@@ -205,16 +203,20 @@ def add_controller(
     _check(response, f"adding controller {controller}")
 
 
-def remove_controller(
-    cluster: Cluster,
+@for_both
+async def remove_controller(
+    cluster: AnyCluster,
     controller: NodeId,
     directory_id: DirectoryId,
     cluster_id: str | None = None,
     *,
     force: bool = False,
 ) -> None:
-    """Make a voter an observer (KIP-853); with `force` also on the way to a target.  Raises KafkaError."""
-    response = ask_active(
+    """`remove_controller(cluster, 4, directory_id)`: the voter becomes an observer (KIP-853).
+
+    `force`: also on the way to a target.
+    """
+    response = await ask_active(
         cluster,
         RemoveRaftVoterRequest(
             cluster_id=cluster_id, voter_id=controller, voter_directory_id=directory_id, force=force
@@ -223,18 +225,20 @@ def remove_controller(
     _check(response, f"removing controller {controller}")
 
 
-def reassign_controllers(cluster: Cluster, controllers: Iterable[NodeId] | None) -> None:
-    """Set the target set of voters, by id; None withdraws it (KIP-642, Barnabas only).
+@for_both
+async def reassign_controllers(cluster: AnyCluster, controllers: Iterable[NodeId] | None) -> None:
+    """`reassign_controllers(cluster, [4, 5, 6])`: the voters to come; None withdraws (KIP-642, Barnabas only).
 
-    Returns when the target is committed; the leader then reaches it by single changes.  Raises KafkaError.
+    Returns when the target is committed; the leader then reaches it by single changes.
     """
     replicas = None if controllers is None else list(controllers)
-    _alter(cluster, ReassignablePartition(partition_index=0, replicas=replicas), "changing the controllers")
+    await _alter(
+        cluster, ReassignablePartition(partition_index=0, replicas=replicas), "changing the controllers"
+    )
 
 
-def transfer_leadership(
-    cluster: Cluster, to: NodeId | None = None, *, force: bool = False, timeout: float | None = None
-) -> None:
+@for_both
+async def transfer_leadership(cluster: AnyCluster, to: NodeId | None = None, *, force: bool = False) -> None:
     """Have this voter lead the quorum, None: any other (Barnabas only; an Apache Kafka node refuses it).
 
     Returns when the leader has stepped down; the other then stands for election.  Raises KafkaError.
@@ -242,15 +246,15 @@ def transfer_leadership(
     # A node that does not know the field refuses an empty set of voters.
     lead = ANY_VOTER if to is None else to
     partition = ReassignablePartition(partition_index=0, replicas=[], lead=lead, force=force)
-    _alter(cluster, partition, "transferring the lead", timeout)
+    await _alter(cluster, partition, "transferring the lead")
 
 
-def _alter(
-    cluster: Cluster, partition: ReassignablePartition, what: str, timeout: float | None = None
-) -> None:
+async def _alter(cluster: AnyCluster, partition: ReassignablePartition, what: str) -> None:
     topic = ReassignableTopic(name=METADATA_TOPIC, partitions=[partition])
-    timeout_ms = server_timeout_ms(cluster.timeout if timeout is None else timeout)
-    response = ask_active(cluster, AlterPartitionReassignmentsRequest(timeout_ms=timeout_ms, topics=[topic]))
+    timeout_ms = server_timeout_ms(cluster.timeout)
+    response = await ask_active(
+        cluster, AlterPartitionReassignmentsRequest(timeout_ms=timeout_ms, topics=[topic])
+    )
     _check(response, what)
     row = first_of(first_of(response.responses, what).partitions, what)
     if row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -263,10 +267,11 @@ def _alter(
     _check(row, what)
 
 
-def controllers_under_way(cluster: Cluster) -> tuple[list[NodeId], list[NodeId]] | None:
+@for_both
+async def controllers_under_way(cluster: AnyCluster) -> tuple[list[NodeId], list[NodeId]] | None:
     """Controllers to come and controllers to go, on the way to a target of `reassign_controllers`."""
     asked = ListPartitionReassignmentsTopics(name=METADATA_TOPIC, partition_indexes=[0])
-    response = ask_active(cluster, ListPartitionReassignmentsRequest(topics=[asked]))
+    response = await ask_active(cluster, ListPartitionReassignmentsRequest(topics=[asked]))
     _check(response, "looking for changes of the controllers")
     for topic in response.topics:
         if topic.name == METADATA_TOPIC:
@@ -275,11 +280,15 @@ def controllers_under_way(cluster: Cluster) -> tuple[list[NodeId], list[NodeId]]
     return None
 
 
-def update_features(
-    cluster: Cluster, levels: Mapping[str, int], upgrade_type: int = 1, *, dry_run: bool = False
+@for_both
+async def update_features(
+    cluster: AnyCluster, levels: Mapping[str, int], *, upgrade_type: int = 1, dry_run: bool = False
 ) -> None:
-    """Finalize these levels (1 upgrade, 2 safe downgrade, 3 unsafe): all of them, or none and KafkaError."""
-    response = ask_active(
+    """`update_features(cluster, {"group.version": 1})`: all of these levels, or none.
+
+    `upgrade_type`: 1 upgrade, 2 safe downgrade, 3 unsafe downgrade.
+    """
+    response = await ask_active(
         cluster,
         UpdateFeaturesRequest(
             timeout_ms=int(cluster.timeout * 1000),
@@ -295,18 +304,20 @@ def update_features(
         raise KafkaError(code, response.error_message or code.name)
 
 
-def unregister_broker(cluster: Cluster, broker: NodeId) -> None:
-    """Forget a broker that is gone for good (KIP-631).  Raises KafkaError BROKER_ID_NOT_REGISTERED."""
-    response = ask_active(cluster, UnregisterBrokerRequest(broker_id=broker))
+@for_both
+async def unregister_broker(cluster: AnyCluster, broker: NodeId) -> None:
+    """`unregister_broker(cluster, 3)`: forget a broker that is gone for good."""
+    response = await ask_active(cluster, UnregisterBrokerRequest(broker_id=broker))
     _check(response, f"unregistering broker {broker}")
 
 
-def unregister_controller(cluster: Cluster, controller: NodeId) -> None:
-    """Forget the registration of a controller that is gone for good; it must be no voter any more.
+@for_both
+async def unregister_controller(cluster: AnyCluster, controller: NodeId) -> None:
+    """`unregister_controller(cluster, 3)`: forget the registration of a controller that is gone for good.
 
-    Raises KafkaError: CONTROLLER_ID_NOT_REGISTERED, UNSUPPORTED_VERSION below metadata.version 4.4-IV2.
+    It must be no voter any more.  Raises KafkaError UNSUPPORTED_VERSION below metadata.version 4.4-IV2.
     """
-    response = ask_active(cluster, UnregisterControllerRequest(controller_id=controller))
+    response = await ask_active(cluster, UnregisterControllerRequest(controller_id=controller))
     if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,

@@ -7,12 +7,12 @@ have no effect anywhere.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from barnabas.client.admin.described import QuorumDescription, QuorumDetail, QuorumReplica
+from barnabas.client.admin.overview import describe_cluster
 from barnabas.client.admin.quorum import advice, ask_active, find_active, registered_controllers
-from barnabas.client.cluster import Cluster
 from barnabas.client.connection import ConnectionFailed, first_of
 from barnabas.client.for_both import AnyCluster, for_both
 from barnabas.errors import ErrorCode, KafkaError
@@ -90,31 +90,42 @@ def described(response: Any, cluster_id: str) -> QuorumDescription:
     )
 
 
-def quorum_detail(cluster: Cluster, cluster_id: Callable[[], str]) -> QuorumDetail:
-    """The leader's detail; where there is none, that of the controller that answers.  Raises KafkaError."""
+@for_both
+async def quorum(cluster: AnyCluster) -> QuorumDescription:
+    """`quorum(cluster).leader` -> the metadata quorum as its leader sees it.  Controllers answer too."""
+    response = await ask_active(cluster, description_request())
+    return described(response, (await describe_cluster(cluster)).cluster_id)
 
-    def attempt() -> Any:
-        response = cluster.any().request(description_request())
+
+@for_both
+async def quorum_detail(cluster: AnyCluster) -> QuorumDetail:
+    """`quorum_detail(cluster).waiting` -> the quorum with what Apache Kafka's answer does not say.
+
+    Without a leader it is what the controller that was asked knows.
+    """
+
+    async def attempt() -> Any:
+        response = await (await cluster.any()).request(description_request())
         data = _data(response)
         if data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             if data.leaderless_ms >= _ELECTION_MS:
                 return response  # it may still name the leader that it has lost
             if data.leader_id == NO_NODE:
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "no leader is known")
-            return _of_leader(cluster)
+            return await _of_leader(cluster)
         return response
 
-    response = cluster.retrying(attempt)
+    response = await cluster.retrying(attempt)
     data = _data(response)
     leads = not data.error_code
     if data.leaderless_ms < 0:
         _check(data)
-    quorum = described(response, cluster_id()) if leads else None
+    found = described(response, (await describe_cluster(cluster)).cluster_id) if leads else None
     could_be_voters: tuple[NodeId, ...] | None = tuple(data.could_be_voters)
-    if quorum is not None and data.survivable < 0:
-        could_be_voters = could_vote(quorum, registered_controllers(cluster, quorum))
+    if found is not None and data.survivable < 0:
+        could_be_voters = could_vote(found, await registered_controllers(cluster, found))
     return QuorumDetail(
-        quorum,
+        found,
         tuple(data.target_voters),
         data.steps_left,
         tuple(data.committed_voters),
@@ -135,13 +146,18 @@ def could_vote(
     return tuple(one.id for one in quorum.live(quorum.observers) if one.id in controllers)
 
 
-def quorum_history(cluster: Cluster) -> list[dict[str, Any]]:
+@for_both
+async def quorum_history(cluster: AnyCluster) -> list[dict[str, Any]]:
     """What became of the quorum, oldest first, as the node that answers knows it.
 
     Each has `at` (ms since 1970), `by`, `what`, `outcome`, and where it waited `seconds` and `waited_for`.
     Raises KafkaError UNSUPPORTED_VERSION where Apache Kafka answers, which keeps none.
     """
-    response = cluster.retrying(lambda: cluster.any().request(description_request(history=True)))
+
+    async def attempt() -> Any:
+        return await (await cluster.any()).request(description_request(history=True))
+
+    response = await cluster.retrying(attempt)
     data = _data(response)
     if not data.history and not data.error_code and data.survivable < 0:
         raise KafkaError(
@@ -152,7 +168,6 @@ def quorum_history(cluster: Cluster) -> list[dict[str, Any]]:
     return [json.loads(line) for line in data.history]
 
 
-@for_both
 async def _of_leader(cluster: AnyCluster) -> Any:
     """What the leader says.  Raises KafkaError where it is just gone: the node that names it will know soon."""
     leader = await find_active(cluster)
@@ -182,8 +197,9 @@ def _check(part: Any) -> None:
         raise KafkaError(ErrorCode(part.error_code), f"describing the quorum: {said}")
 
 
-def check_change(
-    cluster: Cluster,
+@for_both
+async def check_change(
+    cluster: AnyCluster,
     kind: VoterCheck,
     voters: Sequence[NodeId] = (),
     directory_id: DirectoryId = ZERO_UUID,
@@ -194,7 +210,8 @@ def check_change(
 
     Raises KafkaError with the leader's reason, REQUEST_TIMED_OUT where the change would wait.
     """
-    data = _data(ask_active(cluster, description_request(kind, voters, directory_id, force=force)))
+    request = description_request(kind, voters, directory_id, force=force)
+    data = _data(await ask_active(cluster, request))
     if data.check_error == _NOT_CHECKED:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,

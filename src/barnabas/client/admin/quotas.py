@@ -33,7 +33,7 @@ class EntityQuotas(NamedTuple):
 
 @for_both
 async def quotas_of(cluster: AnyCluster, entity: Entity | None = None) -> list[EntityQuotas]:
-    """`quotas_of(cluster, {"user": "alice"})` -> the entities that include this one (None: all), sorted."""
+    """`quotas_of(cluster, {"user": "alice"})` -> the quotas of entities that include this one (None: of all)."""
     components = [
         ComponentData(entity_type=kind, match_type=_DEFAULT if name is None else _EXACT, match=name)
         for kind, name in (entity or {}).items()
@@ -60,7 +60,10 @@ async def alter_quotas(
     remove: Iterable[str] = (),
     validate_only: bool = False,
 ) -> None:
-    """`alter_quotas(cluster, {"user": "alice"}, {"producer_byte_rate": 1048576})`; raises KafkaError."""
+    """`alter_quotas(cluster, {"client-id": "etl"}, {"producer_byte_rate": 1048576})`; `remove`: quotas that go.
+
+    The name None stands for the default of that type: {"user": None}.
+    """
     ops = [OpData(key=key, value=float(value)) for key, value in (change or {}).items()]
     ops += [OpData(key=key, remove=True) for key in remove]
     parts = [AlterClientQuotasRequestEntityData(entity_type=k, entity_name=n) for k, n in entity.items()]

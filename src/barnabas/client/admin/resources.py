@@ -22,7 +22,7 @@ class NamedResource(NamedTuple):
 
 @for_both
 async def resources_of(cluster: AnyCluster, kind: str | None = None) -> list[NamedResource]:
-    """`resources_of(cluster, "group")` -> groups with settings of their own; no kind: everything."""
+    """`resources_of(cluster, "group")` -> what has settings of its own (None: of every kind)."""
     wanted = [number for number, name in _KINDS.items() if kind is None or name == kind]
     response = await cluster.ask(ListConfigResourcesRequest(resource_types=wanted))
     if response.error_code:

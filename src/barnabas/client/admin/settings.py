@@ -60,7 +60,10 @@ async def alter_configs(
     reset: Iterable[str] = (),
     validate_only: bool = False,
 ) -> None:
-    """`alter_configs(cluster, "topic", "orders", {"retention.ms": "60000"}, reset=["segment.bytes"])`."""
+    """`alter_configs(cluster, "topic", "orders", {"retention.ms": "60000"}, reset=["segment.bytes"])`.
+
+    `reset` names settings that go back to their default.
+    """
     given = change or {}
     wanted: list[tuple[str, int, str | None]] = [(n, _SET, setting_text(n, v)) for n, v in given.items()]
     wanted += [(n, _DELETE, None) for n in reset]

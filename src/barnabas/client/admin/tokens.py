@@ -6,7 +6,7 @@ import base64
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from barnabas.client.cluster import Cluster
+from barnabas.client.for_both import AnyCluster, for_both
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.wire.schemas.sasl import (
     CreatableRenewers,
@@ -41,14 +41,15 @@ class DelegationToken(NamedTuple):
         return f"<DelegationToken {self.id} of {self.owner}>"
 
 
-def create_token(
-    cluster: Cluster, *, owner: str = "", renewers: Sequence[str] = (), life_ms: int = _LONGEST_MS
+@for_both
+async def create_token(
+    cluster: AnyCluster, *, owner: str = "", renewers: Sequence[str] = (), life_ms: int = _LONGEST_MS
 ) -> DelegationToken:
     """`create_token(cluster, renewers=["User:etl"])`: of whoever asks, or of `owner`.  Raises KafkaError."""
     kind, _, name = owner.partition(":")
     named = {"owner_principal_type": kind, "owner_principal_name": name} if owner else {}
     parts = [one.partition(":") for one in renewers]
-    made = cluster.ask(
+    made = await cluster.ask(
         CreateDelegationTokenRequest(
             renewers=[CreatableRenewers(principal_type=kind, principal_name=name) for kind, _, name in parts],
             max_lifetime_ms=life_ms,
@@ -59,13 +60,14 @@ def create_token(
     return _token(made, renewers, made.issue_timestamp_ms, made.expiry_timestamp_ms, made.max_timestamp_ms)
 
 
-def tokens_of(cluster: Cluster, owners: Sequence[str] | None = None) -> list[DelegationToken]:
+@for_both
+async def tokens_of(cluster: AnyCluster, owners: Sequence[str] | None = None) -> list[DelegationToken]:
     """`tokens_of(cluster)` -> those that one may see, or those of `owners`, oldest first.  Raises KafkaError."""
     named = None
     if owners is not None:
         parts = [owner.partition(":") for owner in owners]
         named = [DescribeDelegationTokenOwner(principal_type=k, principal_name=n) for k, _, n in parts]
-    found = cluster.ask(DescribeDelegationTokenRequest(owners=named))
+    found = await cluster.ask(DescribeDelegationTokenRequest(owners=named))
     _check(found.error_code, "tokens cannot be listed")
     tokens = [
         _token(
@@ -80,18 +82,20 @@ def tokens_of(cluster: Cluster, owners: Sequence[str] | None = None) -> list[Del
     return sorted(tokens, key=lambda token: (token.issued_ms, token.id))
 
 
-def renew_token(cluster: Cluster, token: DelegationToken, period_ms: int = _LONGEST_MS) -> int:
+@for_both
+async def renew_token(cluster: AnyCluster, token: DelegationToken, period_ms: int = _LONGEST_MS) -> int:
     """`renew_token(cluster, token)` -> when it ends now, in ms since 1970.  Raises KafkaError."""
     request = RenewDelegationTokenRequest(hmac=base64.b64decode(token.password), renew_period_ms=period_ms)
-    answer = cluster.ask(request)
+    answer = await cluster.ask(request)
     _check(answer.error_code, f"token {token.id} was not renewed")
     return int(answer.expiry_timestamp_ms)
 
 
-def end_token(cluster: Cluster, token: DelegationToken) -> None:
+@for_both
+async def end_token(cluster: AnyCluster, token: DelegationToken) -> None:
     """`end_token(cluster, token)`: it is gone, and so are the connections by it.  Raises KafkaError."""
     request = ExpireDelegationTokenRequest(hmac=base64.b64decode(token.password), expiry_time_period_ms=-1)
-    _check(cluster.ask(request).error_code, f"token {token.id} was not ended")
+    _check((await cluster.ask(request)).error_code, f"token {token.id} was not ended")
 
 
 def _token(

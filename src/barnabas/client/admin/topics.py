@@ -11,7 +11,7 @@ from barnabas.client.admin.settings import setting_text, topic_advice
 from barnabas.client.connection import first_of
 from barnabas.client.for_both import AnyCluster, for_both
 from barnabas.client.metadata import TopicInfo, check_leaders
-from barnabas.client.offsets import OffsetAt, special_time
+from barnabas.client.offsets import OffsetAt, list_offsets
 from barnabas.client.security.rights import granting
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NodeId, Offset, TopicPartition
@@ -57,7 +57,11 @@ async def create_topic(
     configs: Mapping[str, str] | None = None,
     validate_only: bool = False,
 ) -> CreatedTopic:
-    """`create_topic(cluster, "orders", partitions=6)`: returns when every partition has a leader."""
+    """`create_topic(cluster, "orders", partitions=6, configs={"retention.ms": "3600000"})` -> CreatedTopic.
+
+    -1: as many as the brokers make by default.  Returns when every partition has a leader.
+    `validate_only` asks whether it would be done.
+    """
     given = configs or {}
     topic = CreatableTopic(
         name=name,
@@ -96,7 +100,7 @@ async def delete_topic(cluster: AnyCluster, name: str) -> None:
 
 @for_both
 async def add_partitions(cluster: AnyCluster, name: str, total: int) -> None:
-    """`add_partitions(cluster, "orders", 12)`: grow to 12 partitions in all."""
+    """`add_partitions(cluster, "orders", 12)`: grow to 12 partitions in all (keys then map elsewhere)."""
     topic = CreatePartitionsTopic(name=name, count=total, assignments=None)
     request = CreatePartitionsRequest(topics=[topic], timeout_ms=_ms(cluster))
     _check(first_of((await ask_active(cluster, request)).results, f"topic {name}"), f"topic {name}")
@@ -121,23 +125,16 @@ async def offsets(
     cluster: AnyCluster, topic: str, when: str | int = "latest", partitions: Iterable[int] | None = None
 ) -> dict[int, OffsetAt]:
     """`offsets(cluster, "orders", "earliest")` -> {partition: OffsetAt}; `when` as in `list_offsets`."""
-
-    async def look() -> TopicInfo:
-        return await cluster.topic(topic)
-
-    info = await cluster.retrying(look, on_retry=lambda: cluster.metadata.forget(topic))
-    chosen = info.partitions if partitions is None else partitions
-    found = await cluster.offsets({TopicPartition(topic, p): special_time(when) for p in chosen})
-    return {where.partition: at for where, at in sorted(found.items())}
+    return await list_offsets(cluster, topic, when, partitions)
 
 
 @for_both
 async def delete_records(
     cluster: AnyCluster, before: Mapping[TopicPartition, Offset]
 ) -> dict[TopicPartition, Offset]:
-    """`delete_records(cluster, {TopicPartition("orders", 0): 42})` -> where each partition begins now.
+    """`delete_records(cluster, {TopicPartition("orders", 0): 42})`: delete what is before; where each begins now.
 
-    -1: all records that consumers see.  Asks the leaders, again where they have moved.
+    -1: all records that consumers see.
     """
     begins: dict[TopicPartition, Offset] = {}
 

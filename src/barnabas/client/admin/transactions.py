@@ -6,13 +6,13 @@ and readers of committed records wait at it for ever.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from barnabas.client.blocking import BlockingConnection
-from barnabas.client.cluster import Cluster
 from barnabas.client.connection import first_of
 from barnabas.client.coordinators import raise_for
+from barnabas.client.for_both import AnyCluster, AnyConnection, for_both
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Epoch, NodeId, Offset, ProducerId, TopicPartition
 from barnabas.wire.schemas.transactions import (
@@ -72,17 +72,18 @@ class OpenTransaction(NamedTuple):
     last_ms: int
 
 
-def list_transactions(
-    cluster: Cluster, *, states: Sequence[str] = (), producer_ids: Sequence[ProducerId] = ()
+@for_both
+async def list_transactions(
+    cluster: AnyCluster, *, states: Sequence[str] = (), producer_ids: Sequence[ProducerId] = ()
 ) -> list[TransactionListing]:
-    """The transactional ids of all coordinators, by name."""
+    """`list_transactions(cluster, states=["Ongoing"])` -> the transactional ids in these states (all), by name."""
     request = ListTransactionsRequest(state_filters=list(states), producer_id_filters=list(producer_ids))
 
-    def attempt() -> list[TransactionListing]:
-        cluster.refresh([])
+    async def attempt() -> list[TransactionListing]:
+        await cluster.refresh([])
         found: list[TransactionListing] = []
-        for broker in cluster.brokers():
-            response = cluster.connection(broker.id).request(request)
+        for broker in await cluster.brokers():
+            response = await (await cluster.connection(broker.id)).request(request)
             raise_for(response.error_code, f"listing the transactions of broker {broker.id}")
             if response.unknown_state_filters:
                 raise KafkaError(
@@ -96,15 +97,16 @@ def list_transactions(
             ]
         return sorted(found)
 
-    return cluster.retrying(attempt)
+    return await cluster.retrying(attempt)
 
 
-def describe_transaction(cluster: Cluster, transactional_id: str) -> TransactionDescription:
-    """`describe_transaction(cluster, "etl-1")`; KafkaError TRANSACTIONAL_ID_NOT_FOUND when there is none."""
+@for_both
+async def describe_transaction(cluster: AnyCluster, transactional_id: str) -> TransactionDescription:
+    """`describe_transaction(cluster, "etl-1").partitions` -> those that have no marker yet."""
 
-    def attempt(coordinator: BlockingConnection) -> TransactionDescription:
+    async def attempt(coordinator: AnyConnection) -> TransactionDescription:
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-        [found] = coordinator.request(request).transaction_states
+        [found] = (await coordinator.request(request)).transaction_states
         if found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             raise KafkaError(
                 ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
@@ -123,17 +125,21 @@ def describe_transaction(cluster: Cluster, transactional_id: str) -> Transaction
             tuple(TopicPartition(topic.topic, index) for topic in found.topics for index in topic.partitions),
         )
 
-    return cluster.at_coordinator(transactional_id, attempt, transaction=True)
+    return await cluster.at_coordinator(transactional_id, attempt, transaction=True)
 
 
-def open_transactions(cluster: Cluster, topic: str, partitions: Sequence[int]) -> list[OpenTransaction]:
-    """The transactions that these partitions have open, as their leaders see them."""
+@for_both
+async def open_transactions(
+    cluster: AnyCluster, topic: str, partitions: Sequence[int] | None = None
+) -> list[OpenTransaction]:
+    """`open_transactions(cluster, "orders")` -> what its partitions have open, as their leaders see it."""
     found: list[OpenTransaction] = []
-    for index in partitions:
+    asked = sorted((await cluster.topic(topic)).partitions) if partitions is None else partitions
+    for index in asked:
 
-        def attempt(index: int = index) -> list[OpenTransaction]:
+        async def attempt(index: int = index) -> list[OpenTransaction]:
             request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[index])])
-            response = cluster.to_leader(topic, index).request(request)
+            response = await (await cluster.to_leader(topic, index)).request(request)
             one = first_of(first_of(response.topics, topic).partitions, f"{topic}-{index}")
             raise_for(one.error_code, f"partition {topic}-{index}")
             return [
@@ -150,47 +156,50 @@ def open_transactions(cluster: Cluster, topic: str, partitions: Sequence[int]) -
                 if producer.current_txn_start_offset >= 0
             ]
 
-        found += cluster.retrying(attempt, on_retry=lambda: cluster.forget(topic))
+        found += await cluster.retrying(attempt, on_retry=lambda: cluster.forget(topic))
     return found
 
 
-def hanging_transactions(
-    cluster: Cluster, topics: Sequence[str], *, older_than_ms: int, wall_ms: int
+@for_both
+async def hanging_transactions(
+    cluster: AnyCluster, topics: Sequence[str] = (), *, older_than: float = 900.0
 ) -> list[OpenTransaction]:
-    """The open transactions of these topics (all, when none is named) that no coordinator will end.
+    """`hanging_transactions(cluster)` -> open for more than so many seconds, and nobody will end them.
 
-    Only those whose last record is older than `older_than_ms` are looked at: a transaction that has just begun, or
-    just ended, may look the same for a moment.
+    A transaction that has just begun, or just ended, may look the same for a moment.
     """
-    names = list(topics) or sorted(cluster.refresh(None))
+    wall_ms = time.time_ns() // 1_000_000
+    names = list(topics) or sorted(await cluster.refresh(None))
     suspected = [
         one
         for topic in names
-        for one in open_transactions(cluster, topic, sorted(cluster.topic(topic).partitions))
-        if wall_ms - one.last_ms >= older_than_ms
+        for one in await open_transactions(cluster, topic)
+        if wall_ms - one.last_ms >= older_than * 1000
     ]
-    return [one for one in suspected if coordinated_by(cluster, one) is None]
+    return [one for one in suspected if await coordinated_by(cluster, one) is None]
 
 
-def coordinated_by(cluster: Cluster, one: OpenTransaction) -> str | None:
+@for_both
+async def coordinated_by(cluster: AnyCluster, one: OpenTransaction) -> str | None:
     """The transactional id whose coordinator will end an open transaction; None: nobody will."""
-    for listing in list_transactions(cluster, producer_ids=[one.producer_id]):
-        known = describe_transaction(cluster, listing.id)
+    for listing in await list_transactions(cluster, producer_ids=[one.producer_id]):
+        known = await describe_transaction(cluster, listing.id)
         here = TopicPartition(one.topic, one.partition)
         if known.producer_id == one.producer_id and here in known.partitions:
             return listing.id
     return None
 
 
-def abort_transaction(
-    cluster: Cluster, topic: str, partition: int, offset: Offset, *, force: bool = False
+@for_both
+async def abort_transaction(
+    cluster: AnyCluster, topic: str, partition: int, offset: Offset, *, force: bool = False
 ) -> OpenTransaction:
-    """Have the leader of a partition end the transaction that it has open since `offset`, as aborted.
+    """`abort_transaction(cluster, "orders", 0, 42)`: what the partition has open since offset 42 is aborted.
 
-    Refused while a coordinator knows the transaction, unless forced: its producer may still commit it elsewhere.
+    Refused while a coordinator knows the transaction, unless forced: it may still be committed elsewhere.
     """
     where = f"{topic}-{partition}"
-    found = [one for one in open_transactions(cluster, topic, [partition]) if one.offset == offset]
+    found = [one for one in await open_transactions(cluster, topic, [partition]) if one.offset == offset]
     if not found:
         raise KafkaError(
             ErrorCode.INVALID_TXN_STATE,
@@ -198,7 +207,7 @@ def abort_transaction(
             next_step="see the open ones with `barnabas transactions find-hanging --older 0`",
         )
     one = found[0]
-    owner = None if force else coordinated_by(cluster, one)
+    owner = None if force else await coordinated_by(cluster, one)
     if owner is not None:
         raise KafkaError(
             ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -213,10 +222,11 @@ def abort_transaction(
         coordinator_epoch=max(one.coordinator_epoch, 0),
     )
 
-    def attempt() -> OpenTransaction:
-        response = cluster.to_leader(topic, partition).request(WriteTxnMarkersRequest(markers=[marker]))
+    async def attempt() -> OpenTransaction:
+        leader = await cluster.to_leader(topic, partition)
+        response = await leader.request(WriteTxnMarkersRequest(markers=[marker]))
         topics = first_of(response.markers, where).topics
         raise_for(first_of(first_of(topics, where).partitions, where).error_code, f"aborting in {where}")
         return one
 
-    return cluster.retrying(attempt, on_retry=lambda: cluster.forget(topic))
+    return await cluster.retrying(attempt, on_retry=lambda: cluster.forget(topic))

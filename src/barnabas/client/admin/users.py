@@ -31,7 +31,7 @@ class UserCredential(NamedTuple):
 
 @for_both
 async def users_of(cluster: AnyCluster) -> list[UserCredential]:
-    """`users_of(cluster)` -> every credential, by user and mechanism.  Raises KafkaError."""
+    """`users_of(cluster)` -> who can log in with SCRAM, by user and mechanism (KIP-554)."""
     response = await cluster.ask(DescribeUserScramCredentialsRequest(users=None))
     if response.error_code:
         raise KafkaError(ErrorCode(response.error_code), response.error_message or "users cannot be listed")
@@ -52,10 +52,7 @@ async def set_password(
     mechanism: str = "SCRAM-SHA-512",
     iterations: int = MOST_ITERATIONS,
 ) -> None:
-    """`set_password(cluster, "ada", "secret")`: make the user or change its password.  Raises KafkaError.
-
-    The password itself does not leave this process: the cluster gets its salted hash.
-    """
+    """`set_password(cluster, "ada", "secret")`: make the user, or change its password; its hash alone is sent."""
     salt = os.urandom(_SALT_BYTES)
     change = ScramCredentialUpsertion(
         name=user,
@@ -69,7 +66,7 @@ async def set_password(
 
 @for_both
 async def remove_user(cluster: AnyCluster, user: str, mechanism: str = "SCRAM-SHA-512") -> None:
-    """`remove_user(cluster, "ada", "SCRAM-SHA-512")`: that credential is gone.  Raises KafkaError."""
+    """`remove_user(cluster, "ada")`: it can no longer log in by this mechanism."""
     change = ScramCredentialDeletion(name=user, mechanism=_CODES[mechanism])
     await _change(cluster, AlterUserScramCredentialsRequest(deletions=[change]))
 

@@ -15,10 +15,11 @@ from typing import Any
 
 from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.aio.fetcher import AsyncFetcher
-from barnabas.client.aio.membership import AsyncMembership, AsyncReader
+from barnabas.client.aio.membership import AsyncMembership
+from barnabas.client.both.membership import Reader
 from barnabas.client.consuming.fetched import FetchLimits
 from barnabas.client.consuming.reading import COMMIT_INTERVAL, Message, Reading
-from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, special_time
+from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets_at, special_time
 from barnabas.client.waits.forks import forked_since
 from barnabas.client.waits.poll_interval import PollInterval
 from barnabas.errors import BarnabasError
@@ -178,7 +179,7 @@ class AsyncConsumer(Reading):
         if member.must_join:
             self._rebalancing = True
             try:
-                await member.rebalance(AsyncReader(self._release, self._acquire))
+                await member.rebalance(Reader(self._release, self._acquire))
             finally:
                 self._rebalancing = False
         elif self._auto_commit and asyncio.get_running_loop().time() >= self._commit_due:
@@ -227,7 +228,8 @@ class AsyncConsumer(Reading):
         self, targets: list[TopicPartition], when: int | str
     ) -> dict[TopicPartition, Offset]:
         """The offset of each partition at a time, asked of the leaders; -1 where no record is that young."""
-        found = await self._cluster.offsets(dict.fromkeys(targets, special_time(when)), self._level)
+        question = dict.fromkeys(targets, special_time(when))
+        [found] = await list_offsets_at(self._cluster, [question], isolation=self.isolation)
         return {target: found[target].offset for target in targets}
 
     # -- committing and ending -------------------------------------------------------------------

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from barnabas.client.blocking import BlockingConnection
+from barnabas.client.both.awaited import at_once
 from barnabas.client.cluster import Cluster
 from barnabas.client.producing.batching import Batch
 from barnabas.client.producing.dispatch import Dispatch, Outcome, requests_of
@@ -35,7 +36,7 @@ class Sender:
         by_leader: dict[NodeId, list[Batch]] = {}
         if self.transactions is not None:
             try:
-                self.transactions.add(batch.target for batch in batches)
+                at_once(self.transactions.add(batch.target for batch in batches))
             except BarnabasError as error:
                 return [Outcome(batch, error, left=False) for batch in batches]
         for batch in batches:

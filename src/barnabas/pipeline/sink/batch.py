@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from barnabas.client.admin.transactions import list_transactions
+from barnabas.client.both.awaited import at_once
 from barnabas.client.cluster import Cluster
 from barnabas.client.producing.transaction_machine import ProducerEpoch
 from barnabas.client.producing.transactions import Transactions, end_prepared
@@ -148,4 +149,4 @@ class SinkDriver:
         listed = list_transactions(self._cluster, states=["Ongoing"])
         for id_ in strays((one.id for one in listed), self._prefix, self._id):
             log.warning("sink %s: aborting %s, which no decision names", self._id, id_)
-            Transactions(self._cluster, id_, timeout_ms=int(DRIVER_TIMEOUT_S * 1000)).claim()
+            at_once(Transactions(self._cluster, id_, timeout_ms=int(DRIVER_TIMEOUT_S * 1000)).claim())
