@@ -13,7 +13,7 @@ from tests.pipeline.registry_server import registry_server
 
 from barnabas import Consumer, Producer
 from barnabas.cli.records.sent import Standing
-from barnabas.cli.records.template import Line, parser_of, printer_of
+from barnabas.cli.records.template import InputLine, parser_of, printer_of
 from barnabas.client.consumer import Message
 from barnabas.errors import ConfigError
 from barnabas.testing import Cluster
@@ -53,18 +53,18 @@ def test_a_template_prints_a_record(template: str, printed: bytes) -> None:
 @pytest.mark.parametrize(
     ("template", "text", "line"),
     [
-        ("value", b"a:b", Line(b"a:b")),
-        ("{key}:{value}", b"a:b:c", Line(b"b:c", b"a")),
+        ("value", b"a:b", InputLine(b"a:b")),
+        ("{key}:{value}", b"a:b:c", InputLine(b"b:c", b"a")),
         (
             r"{partition}\t{timestamp}\t{headers}\t{value}",
             b"3\t5\tx=1,y\tv",
-            Line(b"v", None, 3, 5, (("x", b"1"), ("y", None))),
+            InputLine(b"v", None, 3, 5, (("x", b"1"), ("y", None))),
         ),
-        (r"{partition}\t{value}", b"\tv", Line(b"v")),
-        ("<{value}> {key}", b"<> NULL", Line(b"", None)),
+        (r"{partition}\t{value}", b"\tv", InputLine(b"v")),
+        ("<{value}> {key}", b"<> NULL", InputLine(b"", None)),
     ],
 )
-def test_a_template_reads_a_line(template: str, text: bytes, line: Line) -> None:
+def test_a_template_reads_a_line(template: str, text: bytes, line: InputLine) -> None:
     assert parser_of(template, "NULL")(text) == line
 
 
@@ -73,7 +73,7 @@ def test_json_reads_exactly_what_it_prints(null: bytes | None) -> None:
     message = RECORD._replace(key=null)
     text = printer_of("json", "")(message)
     line = parser_of("json", None)(text)
-    assert line == Line(b"v\xff", null, 2, 1700, RECORD.headers)
+    assert line == InputLine(b"v\xff", null, 2, 1700, RECORD.headers)
 
 
 @pytest.mark.parametrize(

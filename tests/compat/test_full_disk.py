@@ -12,7 +12,7 @@ from tests.server.test_node import connect, settings
 
 from barnabas.broker.replicas import disk_space as space
 from barnabas.errors import StorageError
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
 
@@ -58,7 +58,7 @@ def test_nothing_of_an_idempotent_producer_is_lost_or_there_twice_when_a_disk_is
 
     async def work() -> None:
         nonlocal room
-        async with asyncio.timeout(120), Node(settings("/data"), disk=disk, format_new=True) as node:
+        async with asyncio.timeout(120), ServerNode(settings("/data"), disk=disk, format_new=True) as node:
             async with await connect(node) as connection:
                 topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
                 await connection.request(CreateTopicsRequest(topics=[topic], timeout_ms=5000))

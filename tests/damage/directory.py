@@ -13,7 +13,7 @@ from tests.patience import PATIENCE_S
 from barnabas.client.aio import AsyncConnection
 from barnabas.config import Config
 from barnabas.log.log import Log
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.schemas.groups import (
     FindCoordinatorRequest,
@@ -62,7 +62,7 @@ def records_of(partition: int, number: int) -> list[bytes]:
     ]
 
 
-def _log(node: Node, topic: str, index: int) -> Log:
+def _log(node: ServerNode, topic: str, index: int) -> Log:
     partition = node.broker.partition(topic, index)
     assert partition is not None
     return partition.log
@@ -98,7 +98,7 @@ async def make(folder: Path) -> Made:
     """Make it once, as a node makes it, and copy it as a stop and as a kill leave it."""
     alive, killed = folder / "alive", folder / "killed"
     made = Made(folder / "stopped", killed, {0: [], 1: []}, {}, {})
-    async with asyncio.timeout(PATIENCE_S), Node(settings(alive)) as node:
+    async with asyncio.timeout(PATIENCE_S), ServerNode(settings(alive)) as node:
         async with await AsyncConnection.connect(*node.address) as connection:
             await _create(connection)
             for round_ in range(ROUNDS):

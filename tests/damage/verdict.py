@@ -19,7 +19,7 @@ from tests.damage.directory import GROUP, TOPICS, Made, commit, send, settings
 
 from barnabas.client.aio import AsyncConnection
 from barnabas.errors import BarnabasError, CorruptRecordError
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.wire.records import Record, batches, check_crc, read_records
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.schemas.groups import OffsetFetchRequest, OffsetFetchRequestTopic
@@ -73,7 +73,7 @@ async def judge(folder: Path, made: Made) -> Verdict:
     events = _Events()
     logger = logging.getLogger("barnabas")
     logger.addHandler(events)
-    node = Node(settings(folder))
+    node = ServerNode(settings(folder))
     try:
         try:
             async with asyncio.timeout(START_S):
@@ -97,7 +97,7 @@ async def judge(folder: Path, made: Made) -> Verdict:
         logger.removeHandler(events)
 
 
-async def _compare(node: Node, made: Made, events: _Events) -> Verdict:
+async def _compare(node: ServerNode, made: Made, events: _Events) -> Verdict:
     missing: list[str] = []
     async with await AsyncConnection.connect(*node.address) as connection:
         for topic, partitions in TOPICS.items():

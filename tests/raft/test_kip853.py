@@ -11,8 +11,8 @@ from raft_solo import Solo, journal_of
 from barnabas.errors import ErrorCode
 from barnabas.model import NO_NODE
 from barnabas.raft.entries import ElectionState, KraftVersionEntry, LeaderChange, VotersEntry
-from barnabas.raft.membership.pending_change import Waiting
-from barnabas.raft.membership.target import Member, Step, next_step, parse_target, write_target
+from barnabas.raft.membership.pending_change import NotYet
+from barnabas.raft.membership.target import Step, TargetReplica, next_step, parse_target, write_target
 from barnabas.raft.messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,
@@ -255,7 +255,7 @@ def test_a_dead_voter_that_goes_goes_first_and_never_a_living_majority_with_it()
     step = next_step(now, goal, key_of(1), (key_of(1), key_of(3)), ())
     assert step == Step("remove", key_of(2))
     stuck = next_step(now, (key_of(1), key_of(2)), key_of(1), (key_of(1), key_of(3)), ())
-    assert isinstance(stuck, Waiting) and "no living majority" in stuck.reason
+    assert isinstance(stuck, NotYet) and "no living majority" in stuck.reason
 
 
 def test_a_new_disk_waits_until_the_old_one_is_gone() -> None:
@@ -269,13 +269,13 @@ def test_a_new_disk_waits_until_the_old_one_is_gone() -> None:
 def test_who_does_not_keep_up_is_waited_for() -> None:
     """642: observers are promoted only when they have caught up."""
     waits = next_step((key_of(1),), (key_of(1), key_of(2)), key_of(1), (key_of(1),), ())
-    assert isinstance(waits, Waiting) and "to keep up" in waits.reason
+    assert isinstance(waits, NotYet) and "to keep up" in waits.reason
 
 
 def test_the_target_reads_as_it_was_written() -> None:
     members = (
-        Member(key_of(4), (endpoint_of(4),)),
-        Member(key_of(5), (endpoint_of(5)._replace(host="::1"),)),
+        TargetReplica(key_of(4), (endpoint_of(4),)),
+        TargetReplica(key_of(5), (endpoint_of(5)._replace(host="::1"),)),
     )
     assert parse_target(write_target(members)) == members
 

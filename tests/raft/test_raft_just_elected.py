@@ -103,7 +103,7 @@ def test_the_lead_is_refused_to_a_voter_that_had_the_time() -> None:
 def test_on_the_way_to_a_target_a_living_voter_is_not_removed_first_as_if_it_were_dead() -> None:
     """Voter 3 goes and 4 comes: 4 comes first, also where 3 is the last to fetch from the new leader."""
     solo = elected()
-    members = tuple(target.Member(key_of(node), (endpoint_of(node),)) for node in (1, 2, 4))
+    members = tuple(target.TargetReplica(key_of(node), (endpoint_of(node),)) for node in (1, 2, 4))
     solo.step(Propose("target", solo.node.epoch, (Note(target.TARGET, target.write_target(members)),)))
     solo.observe(4)
     solo.fetch(2)
@@ -118,7 +118,7 @@ def test_on_the_way_to_a_target_a_living_voter_is_not_removed_first_as_if_it_wer
 
 def test_on_the_way_to_a_target_a_voter_that_had_the_time_is_dead_and_goes_first() -> None:
     solo = elected()
-    members = tuple(target.Member(key_of(node), (endpoint_of(node),)) for node in (1, 2, 4))
+    members = tuple(target.TargetReplica(key_of(node), (endpoint_of(node),)) for node in (1, 2, 4))
     solo.step(Propose("target", solo.node.epoch, (Note(target.TARGET, target.write_target(members)),)))
     for _ in range(22):
         solo.fetch(2)

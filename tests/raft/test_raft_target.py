@@ -8,7 +8,7 @@ import pytest
 from raft_cluster import Cluster, Server, endpoint_of, key_of
 
 from barnabas.errors import ErrorCode
-from barnabas.raft.membership.pending_change import Waiting
+from barnabas.raft.membership.pending_change import NotYet
 from barnabas.raft.membership.target import next_step
 from barnabas.raft.messages import ReassignRequest
 
@@ -131,6 +131,6 @@ def test_a_way_that_needs_a_dead_node_waits_and_says_for_whom() -> None:
 
 def test_who_does_not_keep_up_is_named_with_the_reason() -> None:
     waits = next_step(
-        (key_of(1),), (key_of(1), key_of(6)), key_of(1), (key_of(1),), (), {key_of(6): Waiting("it lags")}
+        (key_of(1),), (key_of(1), key_of(6)), key_of(1), (key_of(1),), (), {key_of(6): NotYet("it lags")}
     )
-    assert waits == Waiting(f"waiting for {key_of(6)} to keep up: it lags")
+    assert waits == NotYet(f"waiting for {key_of(6)} to keep up: it lags")

@@ -18,7 +18,7 @@ from barnabas.cli.main import main
 from barnabas.client.aio import AsyncConnection
 from barnabas.client.security.options import Security
 from barnabas.config import Config
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.testing.cluster import free_ports
 from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
 
@@ -76,11 +76,11 @@ class SecuredCluster:
         password = {"sasl.username": "node", "sasl.password": "between-nodes"}
         return trust | {"sasl.mechanism": "SCRAM-SHA-512"} | password
 
-    def node(self, id_: int, **changes: str) -> Node:
-        return Node(Config.load(self.settings[id_] | changes))
+    def node(self, id_: int, **changes: str) -> ServerNode:
+        return ServerNode(Config.load(self.settings[id_] | changes))
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[dict[int, Node]]:
+    async def running(self) -> AsyncIterator[dict[int, ServerNode]]:
         nodes = {id_: self.node(id_) for id_ in NODES}
         try:
             async with asyncio.timeout(PATIENCE_S):

@@ -12,7 +12,7 @@ from tests.broker.harness import WALL, Chance
 
 from barnabas.config import Config
 from barnabas.model import Now
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.plane.fetch_asked import FetchFrames
 
@@ -26,9 +26,11 @@ class _FixedClock:
         return Now(time.monotonic(), WALL)
 
 
-def node_of(settings: Config, disk: MemoryDisk | None = None) -> Node:
+def node_of(settings: Config, disk: MemoryDisk | None = None) -> ServerNode:
     """A node whose ids are the same in every run, and its append times too."""
-    return Node(settings, disk=disk or MemoryDisk(), clock=_FixedClock(), random=Chance(), format_new=True)
+    return ServerNode(
+        settings, disk=disk or MemoryDisk(), clock=_FixedClock(), random=Chance(), format_new=True
+    )
 
 
 class Counting(Protocol):

@@ -21,7 +21,7 @@ from barnabas.errors import ErrorCode
 from barnabas.model import Now, Uuid
 from barnabas.server.net import connection
 from barnabas.server.net.produce_fast_path import ProduceFastPath
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.codec.message import Message
 from barnabas.wire.records import Record, read_batch_header, write_batch
@@ -293,7 +293,7 @@ def transactions(batches: int) -> list[bytes]:
     ]
 
 
-def refuse_for_now(node: Node, topic: str, **producer: int) -> None:
+def refuse_for_now(node: ServerNode, topic: str, **producer: int) -> None:
     """As if too few replicas had been in sync when this batch came."""
     partition = node.broker.partition(topic, 0)
     assert partition is not None
@@ -427,7 +427,7 @@ class Run:
         self.counted: tuple[int, ...] = ()
 
 
-async def converse(node: Node, frames: list[bytes], *, first: int = 0) -> bytes:
+async def converse(node: ServerNode, frames: list[bytes], *, first: int = 0) -> bytes:
     """Send all frames at once; returns everything that comes back, up to the end or the last answer.
 
     `first`: so many are sent, and answered, before the others.
@@ -449,7 +449,7 @@ async def converse(node: Node, frames: list[bytes], *, first: int = 0) -> bytes:
     return said
 
 
-async def create_topics(node: Node) -> dict[str, Uuid]:
+async def create_topics(node: ServerNode) -> dict[str, Uuid]:
     from barnabas.client.aio import AsyncConnection
 
     async with await AsyncConnection.connect(*node.address) as connection:
@@ -461,7 +461,7 @@ async def create_topics(node: Node) -> dict[str, Uuid]:
 
 def run(
     factory: Callable[[], asyncio.AbstractEventLoop],
-    work: Callable[[Node, Run], Any],
+    work: Callable[[ServerNode, Run], Any],
     *,
     memo: bool,
     page_cache: bool,
@@ -482,7 +482,7 @@ def run(
     async def whole() -> None:
         settings = config(memo=memo, page_cache=page_cache)
         async with asyncio.timeout(120):
-            node = Node(settings, disk=disk, clock=FixedClock(), random=Seeded(), format_new=True)
+            node = ServerNode(settings, disk=disk, clock=FixedClock(), random=Seeded(), format_new=True)
             async with node:
                 await work(node, result)
                 assert node.runtime is not None

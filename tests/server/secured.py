@@ -18,7 +18,7 @@ from barnabas.client.aio import AsyncConnection
 from barnabas.config import Config
 from barnabas.security.acl import Operation, PatternType, Permission, ResourceType
 from barnabas.server.net.context import RequestContext
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.settings.table_access import STANDARD_AUTHORIZER
 from barnabas.testing.cluster import free_ports
 from barnabas.wire.schemas.acls import AclCreation, CreateAclsRequest
@@ -35,7 +35,7 @@ SETTINGS = {
 class Secured:
     """The node, and connections to it."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: ServerNode) -> None:
         self.node = node
         self._connections: list[AsyncConnection] = []
 
@@ -102,7 +102,7 @@ def run_secured(
     async def main() -> None:
         changes = {name.replace("_", "."): value for name, value in settings.items()}
         config = Config.load({**SETTINGS, "log.dirs": str(folder / "data"), **changes})
-        async with Node(config) as node:
+        async with ServerNode(config) as node:
             secured = Secured(node)
             try:
                 await scenario(secured)
@@ -139,7 +139,7 @@ def run_apart(
         assert main(["storage", "format", "-t", "5L6g3nShT-eMCtK--X86sw", "-c", str(properties)]) == 0
 
     async def whole() -> None:
-        async with Node(Config.load(controller)), Node(Config.load(broker)) as node:
+        async with ServerNode(Config.load(controller)), ServerNode(Config.load(broker)) as node:
             secured = Secured(node)
             try:
                 await scenario(secured)

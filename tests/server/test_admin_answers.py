@@ -10,7 +10,7 @@ from barnabas.client.aio import AsyncConnection
 from barnabas.config import Config
 from barnabas.errors import ErrorCode
 from barnabas.model import Uuid
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.wire.schemas.acls import (
     AclCreation,
     CreateAclsRequest,
@@ -49,7 +49,7 @@ def ask_in_turn(folder: Path, *requests: Any) -> list[Any]:
                 "controller.listener.names": "CONTROLLER",
             }
         )
-        async with Node(config) as node, await AsyncConnection.connect(*node.address) as connection:
+        async with ServerNode(config) as node, await AsyncConnection.connect(*node.address) as connection:
             created: Any = await connection.request(
                 CreateTopicsRequest(
                     topics=[
@@ -178,7 +178,7 @@ def test_a_listener_of_controllers_refuses_who_asks_for_brokers_in_every_version
                 "controller.listener.names": "CONTROLLER",
             }
         )
-        async with Node(config) as node:
+        async with ServerNode(config) as node:
             endpoint = next(e for e in node.endpoints if e.listener == "CONTROLLER")
             async with await AsyncConnection.connect(endpoint.host, endpoint.port) as connection:
                 answers: list[Any] = [

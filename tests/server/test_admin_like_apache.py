@@ -16,7 +16,7 @@ from tests.server.admin_cases import SETTINGS, asked_in_turn
 from barnabas.client.admin.admin import Admin
 from barnabas.client.blocking import BlockingConnection
 from barnabas.config import Config
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 
 ANSWERS = json.loads((Path(__file__).parent / "admin_answers.json").read_text())
 
@@ -42,7 +42,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
                 **SETTINGS,
             }
         )
-        async with Node(config) as node:
+        async with ServerNode(config) as node:
             return await asyncio.to_thread(ask, *node.address)
 
     return asyncio.run(main())

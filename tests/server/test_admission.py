@@ -28,7 +28,7 @@ from barnabas.server.net.admission.newcomers import UNDISTURBED_S, Newcomers
 from barnabas.server.net.context import Client as ContextClient
 from barnabas.server.net.secure.logins import Logins
 from barnabas.server.net.tls.turns import Turns
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.server.observe.metrics import Metrics
 from barnabas.settings.table_access import STANDARD_AUTHORIZER
 from barnabas.wire.schemas.cluster import MetadataRequest
@@ -414,7 +414,7 @@ def test_a_super_user_logs_in_where_all_others_are_one_too_many(tmp_path: Path) 
         "log.dirs": str(tmp_path / "data"),
     }
 
-    async def login(node: Node, user: str) -> AsyncConnection:
+    async def login(node: ServerNode, user: str) -> AsyncConnection:
         who = {"sasl.username": user, "sasl.password": user[0]}
         security = Security.parse({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"} | who)
         connection = await AsyncConnection.connect(*node.address, client_id=user, security=security)
@@ -422,7 +422,7 @@ def test_a_super_user_logs_in_where_all_others_are_one_too_many(tmp_path: Path) 
         return connection
 
     async def whole() -> None:
-        async with Node(Config.load(settings)) as node:
+        async with ServerNode(Config.load(settings)) as node:
             assert node.connections is not None
             kept = []
             while len(node.connections.opened) < 9:

@@ -18,7 +18,7 @@ from barnabas.client.aio import AsyncConnection
 from barnabas.config import Config
 from barnabas.model import Uuid
 from barnabas.server.net.fetch_door import FetchDoor
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from barnabas.wire.schemas.offsets import (
@@ -43,7 +43,7 @@ from barnabas.wire.schemas.transactions import (
 class Talk:
     """One consumer on a connection of its own, beside a producer; `said` is all that the consumer was told."""
 
-    def __init__(self, node: Node, admin: AsyncConnection, version: int, said: list[bytes]) -> None:
+    def __init__(self, node: ServerNode, admin: AsyncConnection, version: int, said: list[bytes]) -> None:
         self.node, self.admin, self.version, self.said = node, admin, version, said
         self.ids: dict[str, Uuid] = {}
         self.client: Client
@@ -214,7 +214,7 @@ class Said:
         self.counted: list[int] = []
 
 
-Work = Callable[[Node, Said], Awaitable[None]]
+Work = Callable[[ServerNode, Said], Awaitable[None]]
 
 
 def run(loop: str, work: Work, *, decoded_all: bool, settings: dict[str, str] | None = None) -> Said:
@@ -252,7 +252,7 @@ def run(loop: str, work: Work, *, decoded_all: bool, settings: dict[str, str] | 
 
 
 @asynccontextmanager
-async def talking(node: Node, version: int, said: list[bytes]) -> AsyncIterator[Talk]:
+async def talking(node: ServerNode, version: int, said: list[bytes]) -> AsyncIterator[Talk]:
     async with await AsyncConnection.connect(*node.address) as admin:
         await admin.request(creation_of({"t": {}, "u": {}}, partitions=2))
         talk = Talk(node, admin, version, said)
@@ -278,7 +278,7 @@ def both(loop: str, work: Work, least: int) -> Said:
 
 @pytest.mark.parametrize("loop", sorted(LOOPS))
 def test_recognized_fetches_have_the_same_answers(loop: str) -> None:
-    async def work(node: Node, result: Said) -> None:
+    async def work(node: ServerNode, result: Said) -> None:
         for version in (4, 5, 7, 9, 11, 12, 13, 17) if loop == "uvloop" else (11, 17):
             for in_session in (False, True) if version >= 7 else (False,):
                 said = result.answers[f"v{version} {in_session}"] = []
@@ -298,7 +298,7 @@ def test_recognized_fetches_have_the_same_answers(loop: str) -> None:
 
 @pytest.mark.parametrize(("version", "partitions"), [(4, 1), (11, 2), (12, 2), (17, 1), (17, 2)])
 def test_damaged_fetches_are_answered_or_refused_alike(version: int, partitions: int) -> None:
-    async def work(node: Node, result: Said) -> None:
+    async def work(node: ServerNode, result: Said) -> None:
         said = result.answers["all"] = []
         async with talking(node, version, said) as talk:
             for n in range(4):
@@ -318,7 +318,7 @@ def test_damaged_fetches_are_answered_or_refused_alike(version: int, partitions:
 
 
 def test_a_connection_that_also_produces_is_a_producers() -> None:
-    async def work(node: Node, result: Said) -> None:
+    async def work(node: ServerNode, result: Said) -> None:
         said = result.answers["all"] = []
         async with talking(node, 11, said) as talk:
             await talk.fetch(("t", 0, 0), times=3)
@@ -334,7 +334,7 @@ def test_a_connection_that_also_produces_is_a_producers() -> None:
 def test_a_quota_counts_from_the_next_answer_on(waits: bool) -> None:
     told: list[int] = []
 
-    async def work(node: Node, result: Said) -> None:
+    async def work(node: ServerNode, result: Said) -> None:
         async with talking(node, 11, []) as talk:
             await talk.produce(size=500)
             await talk.fetch(("t", 0, 0), times=3, max_wait_ms=30_000)

@@ -13,7 +13,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE
 from barnabas.raft.effects import Accepted
 from barnabas.raft.entries import Batch, Opaque
-from barnabas.server.kraft.proposals import STEPS, Requests, Submission
+from barnabas.server.kraft.proposals import STEPS, Proposals, Submission
 from barnabas.server.kraft.records import Encoded, encode_batch
 from barnabas.server.observe import events
 from barnabas.wire.codec.message import Message
@@ -38,7 +38,7 @@ class Line:
 
     def __init__(self, *, steps: int = STEPS) -> None:
         self.cluster = Cluster(1, 2, 3)
-        self.requests = Requests(steps)
+        self.requests = Proposals(steps)
         self.requests.controller = self.cluster.controller
 
     def ask(self, request: Message) -> Submission:

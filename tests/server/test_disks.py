@@ -22,7 +22,7 @@ from tests.server.test_node import batch, connect, error_of, fetch, on, settings
 from barnabas.client.aio import AsyncConnection
 from barnabas.client.blocking import BlockingConnection
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, StorageError
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.schemas.configs import (
     IncrementalAlterConfigsRequest,
@@ -66,7 +66,7 @@ async def read(connection: AsyncConnection, index: int) -> bytes:
     return bytes(found.records or b"") if not found.error_code else b"error %d" % found.error_code
 
 
-def places(node: Node) -> dict[int, str]:
+def places(node: ServerNode) -> dict[int, str]:
     """Where the partitions of `t` lie."""
     return {
         index: partition.directory.path
@@ -79,7 +79,7 @@ def test_one_disk_fails_and_the_other_goes_on_and_the_controller_knows() -> None
     disk = MemoryDisk()
     lay: dict[int, str] = {}
 
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         async with await connect(node) as connection:
             await create(connection)
             lay.update(places(node))
@@ -103,7 +103,7 @@ def test_one_disk_fails_and_the_other_goes_on_and_the_controller_knows() -> None
             await create(connection, "new", 3)
             assert len(node.broker.topics["new"].partitions) == 3
 
-    async def again(node: Node) -> None:
+    async def again(node: ServerNode) -> None:
         assert node.not_ready() is None
         async with await connect(node) as connection:
             for index in range(4):
@@ -119,14 +119,14 @@ def test_a_start_with_a_disk_missing_serves_the_rest_and_all_of_it_when_it_is_ba
     disk = MemoryDisk()
     lay: dict[int, str] = {}
 
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         async with await connect(node) as connection:
             await create(connection)
             lay.update(places(node))
             for index in range(4):
                 assert await send(connection, index, b"before %d" % index) == 0
 
-    async def without(node: Node) -> None:
+    async def without(node: ServerNode) -> None:
         assert "/two" in (node.not_ready() or "")
         assert len(node.quorum.image.brokers[1].directories) == 1
         async with await connect(node) as connection:
@@ -136,7 +136,7 @@ def test_a_start_with_a_disk_missing_serves_the_rest_and_all_of_it_when_it_is_ba
                 sent = await send(connection, index, b"more")
                 assert (sent == 0) == (path == "/one")
 
-    async def with_it(node: Node) -> None:
+    async def with_it(node: ServerNode) -> None:
         async with await connect(node) as connection:
             for index in range(4):
                 assert b"before %d" % index in await read(connection, index)
@@ -153,7 +153,7 @@ def test_a_start_with_a_disk_missing_serves_the_rest_and_all_of_it_when_it_is_ba
 def test_without_the_directory_of_the_metadata_the_node_stops_and_says_so(part: str, words: str) -> None:
     disk = MemoryDisk()
 
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         async with await connect(node) as connection:
             await create(connection)
             index = next(index for index, path in places(node).items() if path == "/one")
@@ -169,7 +169,7 @@ def test_without_the_directory_of_the_metadata_the_node_stops_and_says_so(part: 
 def test_a_failed_disk_that_no_controller_hears_of_stops_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = MemoryDisk()
 
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         async with await connect(node) as connection:
             await create(connection)
             index = next(index for index, path in places(node).items() if path == "/two")
@@ -197,7 +197,7 @@ def test_a_failed_disk_that_no_controller_hears_of_stops_the_node(monkeypatch: p
 def test_a_replica_moves_between_the_disks_of_a_node_that_serves(tmp_path: Path) -> None:
     config = settings(f"{tmp_path}/one,{tmp_path}/two")
 
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         async with await connect(node) as connection:
             await create(connection)
             here = places(node)[0]
@@ -242,7 +242,7 @@ def test_a_disk_that_does_not_give_what_is_sent_from_it_is_offline(
     """Large answers go by sendfile, without this node ever seeing their bytes: the kernel says that it failed."""
     config = settings(f"{tmp_path}/one,{tmp_path}/two")
 
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         async with await connect(node) as connection:
             await create(connection)
             index, path = next((i, p) for i, p in places(node).items() if p.endswith("two"))
@@ -363,7 +363,7 @@ def cordon(path: str) -> IncrementalAlterConfigsRequest:
 def test_a_cordoned_directory_takes_no_new_replicas_and_serves_what_it_has() -> None:
     disk = MemoryDisk()
 
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         image = node.quorum.image
         async with await connect(node) as connection:
             await create(connection)
@@ -403,7 +403,7 @@ def test_a_cordoned_directory_takes_no_new_replicas_and_serves_what_it_has() -> 
 
 def test_a_cordoned_directory_that_is_none_of_the_node_is_refused_at_the_start() -> None:
     async def start() -> None:
-        node = Node(settings("/one,/two", cordoned_log_dirs="/three"), disk=MemoryDisk())
+        node = ServerNode(settings("/one,/two", cordoned_log_dirs="/three"), disk=MemoryDisk())
         with pytest.raises(ConfigError, match="/three, which is not among"):
             await node.start()
 

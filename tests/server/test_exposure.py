@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from tests.client.certificates import Authority
 
-from barnabas.cli.start import about, banner
+from barnabas.cli.start import banner
 from barnabas.config import Config
 from barnabas.errors import ConfigError
 from barnabas.server.net.secure.settings import controllers_security
 from barnabas.server.net.tls import identity
 from barnabas.server.net.tls.identity import WARN_EVERY_S, Identity
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
+from barnabas.server.node.run import about
 from barnabas.settings.table_access import STANDARD_AUTHORIZER
 
 CONTROLLER = "CONTROLLER://127.0.0.1:0"
@@ -43,7 +44,7 @@ def test_a_listener_that_everybody_may_use_is_said_and_counted(
     settings: dict[str, str], is_open: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def whole() -> None:
-        async with Node(Config.load(settings | {"log.dirs": str(tmp_path / "data")})) as node:
+        async with ServerNode(Config.load(settings | {"log.dirs": str(tmp_path / "data")})) as node:
             assert bool(about(node)["open_listeners"]) is is_open
             assert ("open to all" in "\n".join(banner(node))) is is_open
             assert node.runtime is not None

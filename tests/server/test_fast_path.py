@@ -20,7 +20,7 @@ from barnabas.errors import ErrorCode, StorageError
 from barnabas.model import Uuid
 from barnabas.server.loop.sync_threads import Syncer
 from barnabas.server.net import produce_fast_path
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire import walk
 from barnabas.wire.codec.message import Message
@@ -46,7 +46,7 @@ def page_cache(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-def both(factory: Loop, page_cache: bool, work: Callable[[Node, Run], Any]) -> tuple[Run, Run]:
+def both(factory: Loop, page_cache: bool, work: Callable[[ServerNode, Run], Any]) -> tuple[Run, Run]:
     """The same work without and with the memo."""
     slow = run(factory, work, memo=False, page_cache=page_cache)
     fast = run(factory, work, memo=True, page_cache=page_cache)
@@ -65,7 +65,7 @@ def both(factory: Loop, page_cache: bool, work: Callable[[Node, Run], Any]) -> t
 def test_every_kind_of_request_is_answered_and_logged_alike_on_both_paths(
     loop_factory: Loop, page_cache: bool
 ) -> None:
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         ids = await create_topics(node)
         for kind in kinds():
             result.answers[kind.name] = await converse(node, kind.frames(ids))
@@ -82,7 +82,7 @@ def test_every_kind_of_request_is_answered_and_logged_alike_behind_one_that_is_k
 ) -> None:
     """The others arrive in one read: those that are alike and plain are looked at together."""
 
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         ids = await create_topics(node)
         for kind in kinds():
             for first in (1, 3):
@@ -115,7 +115,7 @@ def test_odd_requests_anywhere_among_many_that_are_alike_are_answered_alike(vers
             messages.append(request(made, topic, index, ids=by_id))
         return messages
 
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         ids = await create_topics(node)
         chance.seed(version)
         sequences: dict[tuple[int, str, int], int] = {}
@@ -140,7 +140,7 @@ def test_odd_requests_anywhere_among_many_that_are_alike_are_answered_alike(vers
 
 
 def test_partitions_in_turn_are_all_recognized(loop_factory: Loop) -> None:
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         ids = await create_topics(node)
         where = [("plain", 0), ("plain", 1), ("other", 0), ("a-much-longer-name", 1)]
         frames = [frame(request(batch(), *place), 9, n) for n, place in enumerate(where * 10)]
@@ -153,7 +153,7 @@ def test_partitions_in_turn_are_all_recognized(loop_factory: Loop) -> None:
 
 @pytest.mark.parametrize("version", [8, 12])
 def test_batches_of_all_sizes_are_recognized(loop_factory: Loop, version: int) -> None:
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         frames = fast_path.sizes_of(version)(await create_topics(node))
         result.answers["all"] = await converse(node, frames)
         assert len(frames) == 24
@@ -165,7 +165,7 @@ def test_batches_of_all_sizes_are_recognized(loop_factory: Loop, version: int) -
 def test_batches_of_an_open_transaction_are_recognized(loop_factory: Loop) -> None:
     """Not the first one of each, of which the coordinator may have to be asked."""
 
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         frames = fast_path.transactions(30)
         await create_topics(node)
         result.answers["all"] = await converse(node, frames)
@@ -175,7 +175,7 @@ def test_batches_of_an_open_transaction_are_recognized(loop_factory: Loop) -> No
 
 
 def test_settings_and_topics_that_change_are_noticed_by_the_next_request(loop_factory: Loop) -> None:
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         ids = await create_topics(node)
         reader, writer = await asyncio.open_connection(*node.address)
         client = fast_path.Client(reader, writer)
@@ -208,7 +208,7 @@ def test_settings_and_topics_that_change_are_noticed_by_the_next_request(loop_fa
 def test_what_was_on_its_way_behind_a_refused_batch_is_counted_once_alike(compiled: bool) -> None:
     """Five get its answer.  Counted twice, the third would be taken before the refused one comes again."""
 
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         await create_topics(node)
         named = {"producer_id": 7, "producer_epoch": 0}
         fast_path.refuse_for_now(node, "plain", base_sequence=0, **named)
@@ -238,7 +238,7 @@ def stuck_syncs() -> Any:
 
 
 def test_a_sync_that_does_not_end_times_out_alike(loop_factory: Loop) -> None:
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         ids = await create_topics(node)
         quick = plain(9, ids)
         quick.timeout_ms = 50  # type: ignore[attr-defined]
@@ -253,7 +253,7 @@ def test_a_sync_that_does_not_end_times_out_alike(loop_factory: Loop) -> None:
 
 
 def test_a_leader_that_goes_sends_everybody_away_alike(loop_factory: Loop) -> None:
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         ids = await create_topics(node)
         result.answers["synced"] = await converse(node, [frame(plain(9, ids), 9, n) for n in range(3)])
         partition = node.broker.partition("plain", 0)
@@ -269,7 +269,7 @@ def test_a_leader_that_goes_sends_everybody_away_alike(loop_factory: Loop) -> No
 
 
 def test_a_connection_that_dies_leaves_nothing_behind(loop_factory: Loop) -> None:
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         ids = await create_topics(node)
         result.answers["synced"] = await converse(node, [frame(plain(9, ids), 9, n) for n in range(3)])
         partition, room = node.broker.partition("plain", 0), node.broker.purgatory
@@ -291,7 +291,7 @@ def test_a_connection_that_dies_leaves_nothing_behind(loop_factory: Loop) -> Non
 def test_requests_that_waited_behind_a_full_line_are_served_alike_and_so_is_who_comes_after(
     loop_factory: Loop,
 ) -> None:
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         ids = await create_topics(node)
         frames = [frame(plain(9, ids, ("plain", "other")[n % 2]), 9, n) for n in range(400)]
         client = Client(*await asyncio.open_connection(*node.address))
@@ -313,7 +313,7 @@ def test_nothing_is_acknowledged_before_its_own_sync_when_it_comes_behind_a_full
 ) -> None:
     """One partition's part of a line is safe, another's is not: who comes next waits for a sync of his own."""
 
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         ids = await create_topics(node)
         first, second = (plain(9, ids, topic) for topic in ("plain", "other"))
         await converse(node, [frame(first, 9, 0), frame(second, 9, 1)])
@@ -350,7 +350,7 @@ def test_nothing_is_acknowledged_before_its_own_sync_when_it_comes_behind_a_full
 
 
 def test_a_request_that_names_a_topic_without_partitions_is_answered_alike(loop_factory: Loop) -> None:
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         ids = await create_topics(node)
         odd = request(batch())
         odd.topic_data.insert(0, TopicProduceData(name="other", partition_data=[]))
@@ -396,7 +396,7 @@ def test_what_finds_no_room_is_to_be_tried_again_and_nothing_that_was_written_is
         ]
         return [frame(request(one, topic), 9, n) for n, one in enumerate(numbered)]
 
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         await create_topics(node)
         broker = node.broker
         partition = broker.partition(topic, 0)

@@ -19,14 +19,14 @@ from barnabas.broker.replicas.replica_progress import ReplicaProgress
 from barnabas.client.aio import AsyncConnection
 from barnabas.config import Config
 from barnabas.server.net.fetch_door import FetchDoor
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 
 VERSION = 17
 
 
-async def conversation(node: Node) -> list[bytes]:
+async def conversation(node: ServerNode) -> list[bytes]:
     """Fetches of one session by somebody who says that it is replica 2, between those of a producer."""
     async with await AsyncConnection.connect(*node.address) as producer:
         await producer.request(creation_of({"t": {}}, partitions=2))
@@ -80,7 +80,7 @@ def wanted(topic_id: Any, session: tuple[int, int], offset: int) -> FetchRequest
     )
 
 
-async def in_sync(node: Node) -> list[bytes]:
+async def in_sync(node: ServerNode) -> list[bytes]:
     """Fetches of a replica that is in sync: one is answered at once, others wait: for a record, for the one
     before, for ever."""
     async with await AsyncConnection.connect(*node.address) as producer:
@@ -135,14 +135,14 @@ async def in_sync(node: Node) -> list[bytes]:
     return said
 
 
-def route_count(node: Node) -> int:
+def route_count(node: ServerNode) -> int:
     """How many fetches this node has counted."""
     assert node.runtime is not None
     name = "kafka.network:type=RequestMetrics,name=RequestsPerSec,request=Fetch"
     return int(node.runtime.metrics.counter(name).value)
 
 
-def run(factory: Any, talk: Callable[[Node], Awaitable[list[bytes]]], *, decoded_all: bool) -> Said:
+def run(factory: Any, talk: Callable[[ServerNode], Awaitable[list[bytes]]], *, decoded_all: bool) -> Said:
     result = Said()
 
     async def whole() -> None:
@@ -169,7 +169,7 @@ def run(factory: Any, talk: Callable[[Node], Awaitable[list[bytes]]], *, decoded
 @pytest.mark.parametrize("talk", [conversation, in_sync])
 @pytest.mark.parametrize("loop", sorted(LOOPS))
 def test_recognized_fetches_have_the_same_answers(
-    loop: str, talk: Callable[[Node], Awaitable[list[bytes]]]
+    loop: str, talk: Callable[[ServerNode], Awaitable[list[bytes]]]
 ) -> None:
     slowly, fast = run(LOOPS[loop], talk, decoded_all=True), run(LOOPS[loop], talk, decoded_all=False)
     assert fast.answers == slowly.answers

@@ -82,10 +82,10 @@ def test_a_bare_start_loads_only_the_messages_it_serves(tmp_path: Path) -> None:
     code = """
 import asyncio
 from barnabas.config import Config
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 async def whole():
     local = "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
-    async with Node(Config.load({"log.dirs": "data", "listeners": local}), format_new=True):
+    async with ServerNode(Config.load({"log.dirs": "data", "listeners": local}), format_new=True):
         pass
 asyncio.run(whole())
 """

@@ -20,7 +20,7 @@ from barnabas.broker.ports import ADMIN_CLIENT
 from barnabas.client.aio import AsyncConnection
 from barnabas.errors import ErrorCode
 from barnabas.model import Now
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.wire.compression import Codec
 from barnabas.wire.schemas.cluster import ApiVersionsRequest
 from barnabas.wire.schemas.groups import (
@@ -52,7 +52,7 @@ async def committed(connection: AsyncConnection) -> tuple[int, int]:
     return group.error_code, -1 if group.error_code else group.topics[0].partitions[0].committed_offset
 
 
-async def prepare(node: Node) -> None:
+async def prepare(node: ServerNode) -> None:
     """A committed offset, a bomb, and another one."""
     async with await connect(node) as connection:
         await create(connection, "t")
@@ -113,7 +113,7 @@ def test_a_node_that_loads_a_bomb_answers_a_ping_within_a_few_steps_of_its_loop(
     config = settings(tmp_path, offsets_topic_num_partitions="1")
     watched = Watched()
 
-    async def pinged(node: Node) -> None:
+    async def pinged(node: ServerNode) -> None:
         async with await connect(node) as connection:
             assert (await committed(connection))[0] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             watched.go = True

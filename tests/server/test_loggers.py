@@ -19,7 +19,7 @@ from barnabas.cli.main import main
 from barnabas.client.admin.admin import Admin
 from barnabas.config import Config
 from barnabas.errors import KafkaError
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.server.observe import events, levels
 
 ANSWERS = json.loads((Path(__file__).parent / "logger_answers.json").read_text())
@@ -49,7 +49,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a node of ours answers to the same requests in the same order."""
 
     async def asked() -> dict[str, Any]:
-        async with Node(config(tmp_path_factory.mktemp("node"))) as node:
+        async with ServerNode(config(tmp_path_factory.mktemp("node"))) as node:
             controller = next(one for one in node.endpoints if one.listener == "CONTROLLER")
             return await asyncio.to_thread(asked_in_turn, node.address, (controller.host, controller.port))
 
@@ -141,7 +141,7 @@ def test_an_administrator_changes_them(tmp_path: Path) -> None:
             return [one.name for one in admin.resources("broker-logger")]
 
     async def with_a_node() -> None:
-        async with Node(config(tmp_path)) as node:
+        async with ServerNode(config(tmp_path)) as node:
             host, port = node.address
             assert await asyncio.to_thread(ask, f"{host}:{port}") == [NODE]
             assert levels.levels()["connection"] == "WARN"

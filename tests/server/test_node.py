@@ -18,7 +18,7 @@ from tests.server.harness import LOOPS
 from barnabas.client.aio import AsyncConnection
 from barnabas.config import NO_FLUSH, Config
 from barnabas.errors import BarnabasError, ErrorCode
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.schemas.cluster import ApiVersionsRequest, MetadataRequest, MetadataRequestTopic
@@ -32,7 +32,7 @@ from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, 
 from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 
 LOCAL = "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
-Work = Callable[[Node], Awaitable[Any]]
+Work = Callable[[ServerNode], Awaitable[Any]]
 
 
 def settings(folder: object, **more: str) -> Config:
@@ -46,12 +46,14 @@ def loop_factory(request: pytest.FixtureRequest) -> Callable[[], asyncio.Abstrac
     return factory
 
 
-def on(factory: Callable[[], asyncio.AbstractEventLoop], config: Config, work: Work, **doors: Any) -> Node:
+def on(
+    factory: Callable[[], asyncio.AbstractEventLoop], config: Config, work: Work, **doors: Any
+) -> ServerNode:
     """Run `work` with a started node; returns the node, stopped."""
 
-    async def whole() -> Node:
+    async def whole() -> ServerNode:
         async with asyncio.timeout(PATIENCE_S):
-            node = Node(config, **doors)
+            node = ServerNode(config, **doors)
             async with node:
                 await work(node)
             return node
@@ -89,7 +91,7 @@ async def create(connection: AsyncConnection, topic: str) -> None:
     assert answer.topics[0].error_code == 0, answer
 
 
-async def connect(node: Node) -> AsyncConnection:
+async def connect(node: ServerNode) -> AsyncConnection:
     return await AsyncConnection.connect(*node.address)
 
 
@@ -102,14 +104,14 @@ def test_what_was_acknowledged_is_there_after_a_restart(
 ) -> None:
     config = settings(tmp_path)
 
-    async def first(node: Node) -> None:
+    async def first(node: ServerNode) -> None:
         assert node.storage.formatted
         async with await connect(node) as connection:
             await create(connection, "t")
             answer = await connection.request(produce("t", b"one", b"two"), 9)
             assert error_of(answer) == 0
 
-    async def second(node: Node) -> None:
+    async def second(node: ServerNode) -> None:
         assert not node.storage.formatted
         assert all(directory.was_clean for directory in node.storage.logs.directories)
         async with await connect(node) as connection:
@@ -126,7 +128,7 @@ def test_what_was_acknowledged_is_there_after_a_restart(
 def test_a_node_that_stops_answers_those_who_wait(
     loop_factory: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path
 ) -> None:
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         async with await connect(node) as connection:
             await create(connection, "t")
             waiting = asyncio.ensure_future(connection.request(fetch("t", wait_ms=600_000), 11, timeout=700))
@@ -144,7 +146,7 @@ def test_a_node_that_stops_answers_those_who_wait(
 def test_a_topic_is_there_when_its_creation_is_answered_and_gone_when_its_deletion_is(
     loop_factory: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path
 ) -> None:
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         async with await connect(node) as connection:
             for _ in range(5):
                 await create(connection, "t")
@@ -165,7 +167,7 @@ def test_a_topic_is_there_when_its_creation_is_answered_and_gone_when_its_deleti
 def test_asking_for_a_topic_makes_it_and_the_answer_names_its_leader(
     loop_factory: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path
 ) -> None:
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         async with await connect(node) as connection:
             answer: Any = await connection.request(MetadataRequest(topics=[MetadataRequestTopic(name="new")]))
             assert [(t.name, t.error_code) for t in answer.topics] == [("new", 0)]
@@ -185,7 +187,7 @@ def test_asking_for_a_topic_makes_it_and_the_answer_names_its_leader(
 
 
 def test_an_advertised_listener_is_what_clients_are_told(tmp_path: Path) -> None:
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         async with await connect(node) as connection:
             answer: Any = await connection.request(MetadataRequest(topics=[]))
             assert [(b.host, b.port) for b in answer.brokers] == [("kafka.example.org", 19092)]
@@ -198,7 +200,7 @@ def test_a_restart_of_the_same_node_object_is_not_needed_to_use_the_directory_ag
     """Locks, sockets and files are given back."""
     config = settings(tmp_path)
 
-    async def nothing(node: Node) -> None:
+    async def nothing(node: ServerNode) -> None:
         assert node.not_ready() is None
 
     for _ in range(3):
@@ -213,7 +215,7 @@ def test_a_failing_disk_refuses_the_write_and_stops_the_node(operation: str) -> 
     disk = MemoryDisk()
     failed: list[BaseException | None] = []
 
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         async with await connect(node) as connection:
             await create(connection, "t")
             disk.fail(operation, "/data/t-0")
@@ -233,7 +235,7 @@ def test_a_full_disk_refuses_the_write_and_keeps_what_was_acknowledged() -> None
     disk = MemoryDisk()
     config = settings("/data")
 
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         async with await connect(node) as connection:
             await create(connection, "t")
             assert error_of(await connection.request(produce("t", b"kept"), 9)) == 0
@@ -241,7 +243,7 @@ def test_a_full_disk_refuses_the_write_and_keeps_what_was_acknowledged() -> None
             answer = await connection.request(produce("t", bytes(10_000)), 9)
             assert error_of(answer) == ErrorCode.KAFKA_STORAGE_ERROR
 
-    async def again(node: Node) -> None:
+    async def again(node: ServerNode) -> None:
         async with await connect(node) as connection:
             answer: Any = await connection.request(fetch("t"), 11)
             assert b"kept" in bytes(answer.responses[0].partitions[0].records)
@@ -258,7 +260,7 @@ def test_a_power_cut_loses_nothing_that_was_acknowledged() -> None:
     config = settings("/data")
     acknowledged: list[bytes] = []
 
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         async with await connect(node) as connection:
             await create(connection, "t")
             for n in range(20):
@@ -267,7 +269,7 @@ def test_a_power_cut_loses_nothing_that_was_acknowledged() -> None:
             node.fail(BarnabasError("the power is cut"))
             disk.crash()
 
-    async def again(node: Node) -> None:
+    async def again(node: ServerNode) -> None:
         async with await connect(node) as connection:
             answer: Any = await connection.request(fetch("t"), 11)
             found = bytes(answer.responses[0].partitions[0].records)
@@ -279,7 +281,7 @@ def test_a_power_cut_loses_nothing_that_was_acknowledged() -> None:
 
 
 def test_only_apis_that_answer_are_advertised(tmp_path: Path) -> None:
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         async with await connect(node) as connection:
             answer: Any = await connection.request(
                 ApiVersionsRequest(client_software_name="t", client_software_version="1")
@@ -297,7 +299,7 @@ def test_only_apis_that_answer_are_advertised(tmp_path: Path) -> None:
 
 
 def test_page_cache_mode_acknowledges_too(tmp_path: Path) -> None:
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         async with await connect(node) as connection:
             await create(connection, "t")
             for n in range(50):
@@ -370,7 +372,7 @@ def test_kafka_python_and_confluent_produce_and_consume(
         consumer.close()
         assert found == values
 
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         bootstrap = f"127.0.0.1:{node.address[1]}"
         await asyncio.to_thread(librdkafka, bootstrap)
         await asyncio.to_thread(kafka_python, bootstrap)
@@ -386,7 +388,7 @@ def test_metrics_and_health_of_a_node_over_http(tmp_path: Path) -> None:
         writer.close()
         return answer.decode()
 
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         assert node.http_port is not None
         async with await connect(node) as connection:
             await create(connection, "t")
@@ -419,7 +421,7 @@ def test_metrics_and_health_of_a_node_over_http(tmp_path: Path) -> None:
 
 
 def test_a_limit_changed_at_run_time_counts_from_then_on(tmp_path: Path) -> None:
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         async with await connect(node) as connection:
             await create(connection, "t")
             change = IncrementalAlterConfigsRequestAlterableConfig(
@@ -442,7 +444,7 @@ def test_a_limit_changed_at_run_time_counts_from_then_on(tmp_path: Path) -> None
 
 def test_an_event_loop_of_ones_own_may_hold_several_nodes(tmp_path: Path) -> None:
     async def whole() -> None:
-        async with Node(settings(tmp_path / "a")) as one, Node(settings(tmp_path / "b")) as two:
+        async with ServerNode(settings(tmp_path / "a")) as one, ServerNode(settings(tmp_path / "b")) as two:
             assert one.address != two.address
             assert one.storage.cluster_id != two.storage.cluster_id
             for node in (one, two):

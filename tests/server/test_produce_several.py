@@ -31,7 +31,7 @@ from barnabas.errors import ErrorCode, StorageError
 from barnabas.model import Uuid
 from barnabas.server.loop.sync_threads import Syncer
 from barnabas.server.net.produce_several import KnownSeveral, SeveralReader
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire import walk
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -136,7 +136,7 @@ def kinds() -> Iterator[Kind]:
             yield kind(f"hostile to {topic}: {case.name}", 9, around((topic, 0, bytes(case.batch))))
 
 
-async def every_lie(node: Node, result: Run, ids: Ids, version: int) -> None:
+async def every_lie(node: ServerNode, result: Run, ids: Ids, version: int) -> None:
     """Each comes after a good request, from which it differs by the lie."""
     learned = several([("plain", 0, batch()), ("other", 1, batch())], ids, version, number=2)
     for number, lie in enumerate(lies(ids, version)):
@@ -152,7 +152,7 @@ class Reads(NamedTuple):
     fast: Run
 
 
-def both(page_cache: bool, work: Callable[[Node, Run], Any], *, compiled: bool = True) -> Reads:
+def both(page_cache: bool, work: Callable[[ServerNode, Run], Any], *, compiled: bool = True) -> Reads:
     """The same work without and with the readers.
 
     `compiled`: whether batches are found, and checked, by what may be compiled; only then requests that begin as
@@ -188,7 +188,7 @@ def both(page_cache: bool, work: Callable[[Node, Run], Any], *, compiled: bool =
 
 @pytest.mark.parametrize(("page_cache", "compiled"), [(True, True), (False, False)])
 def test_every_kind_of_request_is_answered_and_logged_alike(page_cache: bool, compiled: bool) -> None:
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         ids = await create_topics(node)
         for kind in kinds():
             result.answers[kind.name] = await converse(node, kind.frames(ids))
@@ -200,7 +200,7 @@ def test_every_kind_of_request_is_answered_and_logged_alike(page_cache: bool, co
 
 @pytest.mark.parametrize(("version", "compiled"), [(9, True), (13, False)])
 def test_lies_and_cut_frames_are_answered_and_logged_alike(version: int, compiled: bool) -> None:
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         await every_lie(node, result, await create_topics(node), version)
 
     reads = both(True, work, compiled=compiled)
@@ -210,7 +210,7 @@ def test_lies_and_cut_frames_are_answered_and_logged_alike(version: int, compile
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_request_with_lengths_of_more_than_two_bytes_is_left_to_the_decoder(compiled: bool) -> None:
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         ids = await create_topics(node)
         whole = several(good(), ids, 9)
         long = framed(whole[4 : BODY_AT + 7] + struct.pack("BBB", 0x84, 0x80, 0) + whole[BODY_AT + 8 :])
@@ -229,7 +229,7 @@ def ten(ids: Ids, number: int, version: int = 9, **more: Any) -> bytes:
 
 @pytest.mark.parametrize("version", [9, 13])
 def test_what_begins_alike_is_read_at_once_whatever_its_partitions_and_their_order(version: int) -> None:
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         ids = await create_topics(node)
         chance, places = random.Random(version), [(name, n) for name in ("plain", "other") for n in (0, 1)]
         frames = [ten(ids, 0, version)]
@@ -250,7 +250,7 @@ def test_what_begins_alike_is_read_at_once_whatever_its_partitions_and_their_ord
 
 
 def test_producers_that_number_their_batches_are_read_at_once_while_these_are_in_order() -> None:
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         ids = await create_topics(node)
 
         def named(number: int, *sequences: int) -> bytes:
@@ -268,7 +268,7 @@ def test_producers_that_number_their_batches_are_read_at_once_while_these_are_in
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_what_was_on_its_way_behind_a_refused_batch_is_counted_once_alike(compiled: bool) -> None:
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         ids = await create_topics(node)
         named = {"producer_id": 7, "producer_epoch": 0}
         refuse_for_now(node, "plain", base_sequence=0, **named)
@@ -290,7 +290,7 @@ def test_what_was_on_its_way_behind_a_refused_batch_is_counted_once_alike(compil
 
 
 def test_ten_partitions_whose_syncs_do_not_end_time_out_alike() -> None:
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         ids = await create_topics(node)
         await converse(node, [ten(ids, n, timeout_ms=50) for n in range(3)])
         with mock.patch.object(Syncer, "submit", lambda self, job, done: None):
@@ -305,7 +305,7 @@ def test_ten_partitions_whose_syncs_do_not_end_time_out_alike() -> None:
 
 
 def test_a_leader_that_goes_takes_only_its_own_partition_with_it() -> None:
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         ids = await create_topics(node)
         await converse(node, [ten(ids, n) for n in range(3)])
         partition = node.broker.partition("segments", 0)
@@ -324,7 +324,7 @@ def test_a_leader_that_goes_takes_only_its_own_partition_with_it() -> None:
 
 
 def test_a_connection_that_dies_leaves_nothing_of_ten_partitions() -> None:
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         ids = await create_topics(node)
         await converse(node, [ten(ids, n) for n in range(3)])
         partition, room = node.broker.partition("bounded", 1), node.broker.purgatory
@@ -350,7 +350,7 @@ def test_a_disk_that_fails_for_one_of_ten_partitions_is_told_of_alike(full: bool
             raise StorageError(f"cannot append to {path}: it broke", full=full)
         original(self, path, size)
 
-    async def work(node: Node, result: Run) -> None:
+    async def work(node: ServerNode, result: Run) -> None:
         ids = await create_topics(node)
         await converse(node, [ten(ids, n) for n in range(3)])
         with mock.patch.object(MemoryDisk, "take_space", take_space):

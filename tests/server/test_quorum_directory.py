@@ -10,7 +10,7 @@ import pytest
 from tests.patience import PATIENCE_S
 
 from barnabas.config import Config
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 
 RELEASES = sorted((Path(__file__).parents[1] / "fixtures" / "quorum").glob("directory-*"))
 
@@ -33,7 +33,7 @@ def test_a_directory_that_a_release_left_opens_with_topics_settings_records_and_
     )
 
     async def story() -> None:
-        async with asyncio.timeout(PATIENCE_S), Node(config) as node:
+        async with asyncio.timeout(PATIENCE_S), ServerNode(config) as node:
             quorum, image = node.quorum, node.quorum.image
             assert sorted(image.topics_by_name) == ["flights-0", "flights-1", "flights-2", "last"]
             assert image.topic_config("last") == {"retention.ms": "86400000"}

@@ -8,7 +8,7 @@ import pytest
 from tests.controller.cluster import Cluster
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.server.kraft.proposals import Requests, Submission
+from barnabas.server.kraft.proposals import Proposals, Submission
 from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
 
 
@@ -16,7 +16,7 @@ def test_a_request_that_meets_an_error_of_ours_is_refused_and_nothing_else_happe
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = Cluster(1)
-    requests = Requests()
+    requests = Proposals()
     requests.controller = cluster.controller
     request = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
 

@@ -13,7 +13,7 @@ from barnabas.client.aio import AsyncConnection
 from barnabas.errors import ErrorCode, StorageError
 from barnabas.server.kraft import reserve as quorum_reserve
 from barnabas.server.kraft.reserve import FILE
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 
@@ -44,7 +44,7 @@ def test_a_full_metadata_volume_costs_new_topics_and_not_the_node() -> None:
     disk = Volume()
     config = settings("/data", barnabas_metadata_reserve_bytes=str(SIZE))
 
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         quorum = node.quorum
         reserve = quorum._store.reserve
         await until(lambda: reserve.held)
@@ -64,7 +64,7 @@ def test_a_full_metadata_volume_costs_new_topics_and_not_the_node() -> None:
             await until(lambda: reserve.held)
             assert await create(connection, "after") == 0
 
-    async def again(node: Node) -> None:
+    async def again(node: ServerNode) -> None:
         assert sorted(node.quorum.image.topics_by_name) == ["after", "from-the-reserve"]
 
     with mock.patch.object(quorum_reserve, "_LOOK_EVERY", 0.05):

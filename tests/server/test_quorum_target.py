@@ -9,7 +9,7 @@ from tests.server.quorum_node import Node, formatted, run, running
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import METADATA_TOPIC, Endpoint, ReplicaKey, Uuid
-from barnabas.raft.membership.target import TARGET, Member, write_target
+from barnabas.raft.membership.target import TARGET, TargetReplica, write_target
 from barnabas.server.api.reassignments import ReassignmentApi, ongoing
 from barnabas.wire.schemas.reassignment import (
     AlterPartitionReassignmentsRequest,
@@ -34,7 +34,9 @@ def seen(target: str | None, *voters: int) -> tuple[list[int], list[int], list[i
 def test_a_target_shows_what_is_to_come_and_to_go_until_it_is_reached() -> None:
     """KIP-642: progress can be watched; the voters of each step stand in DescribeQuorum."""
     target = write_target(
-        tuple(Member(ReplicaKey(n, Uuid.of(1, n)), (Endpoint("CONTROLLER", "h", n),)) for n in (4, 5, 6))
+        tuple(
+            TargetReplica(ReplicaKey(n, Uuid.of(1, n)), (Endpoint("CONTROLLER", "h", n),)) for n in (4, 5, 6)
+        )
     )
     assert seen(target, 1, 2, 3) == ([4, 5, 6, 1, 2, 3], [4, 5, 6], [1, 2, 3])
     assert seen(target, 2, 4, 5) == ([4, 5, 6, 2], [6], [2])

@@ -16,7 +16,7 @@ from barnabas.model import ZERO_UUID, Uuid
 from barnabas.raft.effects import Accepted
 from barnabas.server.api.envelope import EnvelopeApi
 from barnabas.server.kraft.codec.envelope import wrap
-from barnabas.server.kraft.proposals import Requests, Submission
+from barnabas.server.kraft.proposals import Proposals, Submission
 from barnabas.wire.codec.message import Message, decode, encode, replace
 from barnabas.wire.codec.primitives import uvarint
 from barnabas.wire.schemas.brokers import (
@@ -97,7 +97,7 @@ class Line:
     def __init__(self) -> None:
         self.cluster = Cluster(1)
         self.ours = ZERO_UUID
-        self.requests = Requests(is_stranger=self.is_stranger)
+        self.requests = Proposals(is_stranger=self.is_stranger)
         self.requests.controller = self.cluster.controller
         self.loop = asyncio.new_event_loop()
 

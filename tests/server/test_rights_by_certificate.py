@@ -14,7 +14,7 @@ from barnabas.client.security.options import Security
 from barnabas.config import Config
 from barnabas.errors import ErrorCode
 from barnabas.security.acl import Operation, ResourceType
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.settings.table_access import STANDARD_AUTHORIZER
 from barnabas.wire.schemas.acls import CreateAclsRequest
 from barnabas.wire.schemas.cluster import MetadataRequest
@@ -40,7 +40,7 @@ def test_nodes_and_users_have_the_rights_of_their_certificates(tmp_path: Path) -
     authority = Authority(tmp_path)
     settings = settings_of(authority, tmp_path)
 
-    async def login(node: Node, name: str) -> Any:
+    async def login(node: ServerNode, name: str) -> Any:
         security = Security.parse(
             {
                 "security.protocol": "SSL",
@@ -55,7 +55,7 @@ def test_nodes_and_users_have_the_rights_of_their_certificates(tmp_path: Path) -
         return CreateTopicsRequest(topics=[row], timeout_ms=5000)
 
     async def main() -> None:
-        async with Node(Config.load(settings)) as node:
+        async with ServerNode(Config.load(settings)) as node:
             admin, alice = await login(node, "admin"), await login(node, "alice")
             right = acl("CN=alice", Operation.CREATE, ResourceType.TOPIC, "hers")
             made = await admin.request(CreateAclsRequest(creations=[right]))
@@ -78,7 +78,7 @@ def test_cve_2023_47090_who_does_not_say_who_it_is_has_no_rights(tmp_path: Path)
     nobody = Security.parse({"security.protocol": "SSL", "ssl.ca.location": str(authority.ca)})
 
     async def main() -> None:
-        async with Node(Config.load(settings)) as node:
+        async with ServerNode(Config.load(settings)) as node:
             connection: Any = await AsyncConnection.connect(*node.address, security=nobody)
             row = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
             made = await connection.request(CreateTopicsRequest(topics=[row], timeout_ms=5000))

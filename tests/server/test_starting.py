@@ -25,7 +25,7 @@ from barnabas.model import Endpoint, TopicPartition
 from barnabas.server.loop.system import SystemClock, SystemRandomness
 from barnabas.server.net.bind import bind
 from barnabas.server.node.format import FormatPlan, format_directories
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.server.node.run import _loop_failed
 from barnabas.server.node.storage_setup import set_up_storage
 from barnabas.wire.records import Record, read_batch_header, write_batch
@@ -38,7 +38,7 @@ def config(folder: Path, **settings: str) -> Config:
     return Config.load({**given, **{name.replace("_", "."): value for name, value in settings.items()}})
 
 
-def refused(node: Node) -> BarnabasError:
+def refused(node: ServerNode) -> BarnabasError:
     """The error that a start ends with."""
 
     async def start() -> BarnabasError:
@@ -66,7 +66,7 @@ def test_a_taken_port_is_named_and_nothing_is_formatted(tmp_path: Path) -> None:
         other.listen()
         port = other.getsockname()[1]
         error = refused(
-            Node(config(tmp_path, listeners=f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:0"))
+            ServerNode(config(tmp_path, listeners=f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:0"))
         )
     assert f"port {port} is taken" in error.message
     assert isinstance(error, ConfigError)
@@ -151,7 +151,7 @@ def test_a_node_serves_on_every_address_of_its_name(tmp_path: Path, monkeypatch:
 
     async def scenario() -> None:
         listeners = "PLAINTEXT://localhost:0,CONTROLLER://localhost:0"
-        async with Node(config(tmp_path, listeners=listeners)) as node:
+        async with ServerNode(config(tmp_path, listeners=listeners)) as node:
             for listener in node.listeners:
                 assert listener.is_loopback
                 for host in ("127.0.0.1", "127.0.0.2"):
@@ -170,7 +170,7 @@ def test_an_empty_host_listens_on_every_interface() -> None:
 
 
 def test_a_configured_node_does_not_format_itself(tmp_path: Path) -> None:
-    error = refused(Node(config(tmp_path, process_roles="broker,controller", node_id="1")))
+    error = refused(ServerNode(config(tmp_path, process_roles="broker,controller", node_id="1")))
     assert "is not formatted" in error.message
     assert "barnabas storage format" in (error.next_step or "")
     assert not (tmp_path / "data").exists()
@@ -179,7 +179,7 @@ def test_a_configured_node_does_not_format_itself(tmp_path: Path) -> None:
 def test_a_directory_of_another_node_is_left_alone(tmp_path: Path) -> None:
     data = formatted(tmp_path, node_id=7)
     before = sorted(os.listdir(data))
-    error = refused(Node(config(tmp_path)))
+    error = refused(ServerNode(config(tmp_path)))
     assert "belongs to node 7" in error.message
     assert sorted(set(os.listdir(data)) - {".lock"}) == sorted(set(before) - {".lock"})
 
@@ -190,7 +190,7 @@ def test_directories_of_two_clusters_do_not_start_together(tmp_path: Path) -> No
     other.mkdir()
     formatted(other, cluster="two")
     dirs = f"{tmp_path / 'data'},{other / 'data'}"
-    error = refused(Node(config(tmp_path, log_dirs=dirs)))
+    error = refused(ServerNode(config(tmp_path, log_dirs=dirs)))
     assert "belongs to cluster two" in error.message
 
 
@@ -198,7 +198,7 @@ def test_a_locked_directory_is_not_shared(tmp_path: Path) -> None:
     data = formatted(tmp_path)
     lock = OsDisk().lock(f"{data}/.lock")
     try:
-        error = refused(Node(config(tmp_path)))
+        error = refused(ServerNode(config(tmp_path)))
     finally:
         lock.release()
     assert ".lock" in error.message or "in use" in error.message or "locked" in error.message
@@ -232,12 +232,12 @@ def test_a_damaged_directory_among_others_is_left_out_and_named(
 def test_the_directory_of_the_metadata_must_be_there(tmp_path: Path) -> None:
     formatted(tmp_path)
     both = f"{tmp_path / 'unmounted'},{tmp_path / 'data'}"
-    assert "unmounted" in refused(Node(config(tmp_path, log_dirs=both))).message
+    assert "unmounted" in refused(ServerNode(config(tmp_path, log_dirs=both))).message
 
 
 def test_a_file_in_the_place_of_the_directory_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
-    error = refused(Node(config(tmp_path)))
+    error = refused(ServerNode(config(tmp_path)))
     assert isinstance(error, StorageError)
 
 
@@ -246,7 +246,7 @@ def test_a_read_only_directory_is_an_error(tmp_path: Path) -> None:
     data = formatted(tmp_path)
     data.chmod(0o500)
     try:
-        assert isinstance(refused(Node(config(tmp_path))), StorageError)
+        assert isinstance(refused(ServerNode(config(tmp_path))), StorageError)
     finally:
         data.chmod(0o700)
 
@@ -254,7 +254,7 @@ def test_a_read_only_directory_is_an_error(tmp_path: Path) -> None:
 def test_senseless_properties_of_a_directory_are_an_error(tmp_path: Path) -> None:
     data = formatted(tmp_path)
     (data / "meta.properties").write_text("version=1\nnode.id=one\ncluster.id=x\n")
-    assert "meta.properties" in refused(Node(config(tmp_path))).message
+    assert "meta.properties" in refused(ServerNode(config(tmp_path))).message
 
 
 def test_what_recovery_had_to_cut_is_said_and_what_it_should_not_have_had_to_louder(
@@ -297,7 +297,7 @@ def lived(folder: Path) -> Path:
     """The directory of a node that formatted itself, started and stopped."""
 
     async def live() -> None:
-        async with Node(config(folder)):
+        async with ServerNode(config(folder)):
             pass
 
     asyncio.run(live())
@@ -308,11 +308,11 @@ def test_the_directory_of_another_cluster_is_refused_where_the_properties_name_t
     data = lived(tmp_path)
     [id_] = re.findall("cluster.id=(.*)", (data / "meta.properties").read_text())
     mine = "5L6g3nShT-eMCtK--X86sw"
-    error = refused(Node(config(tmp_path, barnabas_cluster_id=mine)))
+    error = refused(ServerNode(config(tmp_path, barnabas_cluster_id=mine)))
     assert error.message.endswith(f"is of cluster {id_}, and barnabas.cluster.id={mine}")
 
     async def lives() -> None:
-        async with Node(config(tmp_path, barnabas_cluster_id=id_)):
+        async with ServerNode(config(tmp_path, barnabas_cluster_id=id_)):
             pass
 
     asyncio.run(lives())
@@ -326,7 +326,7 @@ def test_a_directory_with_data_is_not_formatted_when_its_properties_are_missing(
     (data / "meta.properties").unlink()
     before = sorted(os.listdir(data))
     roles = {"process_roles": "broker,controller", "node_id": "1"} if configured else {}
-    error = refused(Node(config(tmp_path, **roles)))
+    error = refused(ServerNode(config(tmp_path, **roles)))
     assert "holds data" in error.message and "docs/disks.md" in (error.next_step or "")
     assert sorted(os.listdir(data)) == before
     plan = FormatPlan.of(config(tmp_path), "5L6g3nShT-eMCtK--X86sw", standalone=True)
@@ -343,7 +343,7 @@ def test_another_directory_with_data_and_no_properties_is_named_and_left_out(
     (other / "t-0" / "00000000000000000000.log").write_bytes(b"records")
 
     async def start() -> None:
-        async with Node(config(tmp_path, log_dirs=f"{tmp_path / 'data'},{other}")) as node:
+        async with ServerNode(config(tmp_path, log_dirs=f"{tmp_path / 'data'},{other}")) as node:
             assert "holds data" in str(node.storage.logs.missing()[str(other)])
 
     asyncio.run(start())
@@ -388,7 +388,7 @@ def test_a_directory_id_that_no_voter_has_is_refused(tmp_path: Path) -> None:
     (data / "meta.properties").write_text(
         f"version=1\ncluster.id={meta.cluster_id}\nnode.id={meta.node_id}\ndirectory.id={other}\n"
     )
-    error = refused(Node(config(tmp_path)))
+    error = refused(ServerNode(config(tmp_path)))
     assert str(meta.directory_id) in error.message and str(other) in error.message
 
 

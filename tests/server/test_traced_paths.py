@@ -18,7 +18,7 @@ from tests.server.test_node import connect, create, fetch, on, produce, settings
 
 import barnabas
 from barnabas.model import Uuid
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.schemas.quorum import AddRaftVoterRequest, AddRaftVoterRequestListener
 
@@ -73,7 +73,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """The main line of each request."""
     found = {}
 
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         async with await connect(node) as connection:
             await create(connection, "t")
             asked = {
@@ -96,7 +96,7 @@ def test_a_fetch_goes_one_way_the_first_time_and_the_hundredth(
 ) -> None:
     found: list[list[str]] = []
 
-    async def work(node: Node) -> None:
+    async def work(node: ServerNode) -> None:
         async with await connect(node) as connection:
             await create(connection, "t")
             await connection.request(produce("t", b"one"), 12)

@@ -14,7 +14,7 @@ from tests.server.harness import LOOPS
 
 from barnabas.client.aio import AsyncConnection
 from barnabas.config import Config
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.wire.schemas.transactions import DescribeTransactionsRequest
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
@@ -32,7 +32,7 @@ def with_node(folder: Path, work: Callable[[str], None], **settings: str) -> Non
             "group.initial.rebalance.delay.ms": "0",
             **{name.replace("_", "."): value for name, value in settings.items()},
         }
-        async with asyncio.timeout(PATIENCE_S), Node(Config.load(given)) as node:
+        async with asyncio.timeout(PATIENCE_S), ServerNode(Config.load(given)) as node:
             await asyncio.to_thread(work, f"127.0.0.1:{node.address[1]}")
 
     with asyncio.Runner(loop_factory=LOOPS["uvloop"]) as runner:

@@ -28,7 +28,7 @@ from barnabas.errors import ConfigError, PortTakenError
 
 if TYPE_CHECKING:
     from barnabas.config import Config
-    from barnabas.server.node.process import Node
+    from barnabas.server.node.process import ServerNode
 
 __all__ = ["add_arguments", "banner", "load_config", "run"]
 
@@ -132,7 +132,7 @@ def _run(args: argparse.Namespace) -> int:
 
         first = FirstStart(args.bootstrap, args.cluster_id)
 
-    def ready(node: Node) -> None:
+    def ready(node: ServerNode) -> None:
         with told_if_possible():
             if args.json:
                 from barnabas.cli.output import print_document
@@ -195,7 +195,7 @@ def _joining(args: argparse.Namespace) -> list[str]:
     return [f"{name}={','.join(dict.fromkeys(known))}"]
 
 
-def banner(node: Node) -> list[str]:
+def banner(node: ServerNode) -> list[str]:
     """`print("\\n".join(banner(node)))`: the same for people."""
     from barnabas.server.node.run import about
     from barnabas.version import __version__

@@ -22,7 +22,7 @@ from barnabas.testing.links import LinkedLoop
 
 if TYPE_CHECKING:
     from barnabas.config import Config
-    from barnabas.server.node.process import Node
+    from barnabas.server.node.process import ServerNode
 
 __all__ = ["main"]
 
@@ -64,7 +64,7 @@ def _format(config: Config, cluster_id: str, voters: str | None) -> None:
     format_directories(OsDisk(), SystemClock(), SystemRandomness(), plan)
 
 
-def _tell(node: Node) -> None:
+def _tell(node: ServerNode) -> None:
     """Say that the node is ready."""
     from barnabas.server.node.run import about
 

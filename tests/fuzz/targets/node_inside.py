@@ -22,7 +22,7 @@ from barnabas.model import Uuid
 from barnabas.security.acl import Operation, PatternType, Permission, ResourceType
 from barnabas.server.net.connection import Connection
 from barnabas.server.net.listener import Listener
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.settings.table_access import STANDARD_AUTHORIZER
 from barnabas.wire.frame import RequestHeader, write_request
 from barnabas.wire.schemas.acls import AclCreation, CreateAclsRequest
@@ -158,7 +158,7 @@ class NodeInside(logging.Handler):
         logger.propagate = False
         self.topic_ids: list[Uuid] = []
         self.cluster_id = ""
-        self.node = Node(Config.load({**SETTINGS, "log.dirs": f"{folder}/data"}))
+        self.node = ServerNode(Config.load({**SETTINGS, "log.dirs": f"{folder}/data"}))
         self.run(self._start())
 
     def run(self, work: Awaitable[Any]) -> Any:

@@ -21,7 +21,7 @@ from typing import Any
 
 from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, print_document
-from barnabas.cli.records.template import Line, header_of, parser_of
+from barnabas.cli.records.template import InputLine, header_of, parser_of
 from barnabas.cli.typed.numbers import INT64, count, partition, whole
 from barnabas.cli.typed.usage import any_text
 from barnabas.errors import BarnabasError, ConfigError, StorageError
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     lines = _with_bar(args, _lines(args))
     headers = tuple(header_of(text.encode()) for text in args.header)
     key = None if args.key is None else args.key.encode()
-    default = Line(None, key, args.partition, args.timestamp, headers)
+    default = InputLine(None, key, args.partition, args.timestamp, headers)
     producer = Producer(
         args.bootstrap_server,
         acks=args.acks,
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _send_all(
-    producer: Any, ledger: Any, lines: Iterator[tuple[int, Line]], topic: str, default: Line
+    producer: Any, ledger: Any, lines: Iterator[tuple[int, InputLine]], topic: str, default: InputLine
 ) -> None:
     for number, line in lines:
         delivery = producer.send(
@@ -149,7 +149,7 @@ def _report(args: argparse.Namespace, ledger: Any, seconds: float, failure: Base
 # -- the input -----------------------------------------------------------------------------------
 
 
-def _lines(args: argparse.Namespace) -> Iterator[tuple[int, Line]]:
+def _lines(args: argparse.Namespace) -> Iterator[tuple[int, InputLine]]:
     if args.format and args.key_separator:
         raise ConfigError("--key-separator is a --format of its own", next_step="leave one of them out")
     if args.records is not None:
@@ -178,18 +178,18 @@ def _source(file: str | None) -> Any:
         raise StorageError(f"cannot read {file}: {error.strerror}") from error
 
 
-def _generated(count: int, size: int) -> Iterator[tuple[int, Line]]:
+def _generated(count: int, size: int) -> Iterator[tuple[int, InputLine]]:
     """Numbered records of one size, so that a reader can see whether one is missing."""
     filler = b"." * size
     for number in range(count):
         head = b"%d " % number
-        yield number + 1, Line((head + filler)[: max(size, len(head))])
+        yield number + 1, InputLine((head + filler)[: max(size, len(head))])
 
 
-def _parsed(source: Any, template: str, null: str | None, first: int) -> Iterator[tuple[int, Line]]:
+def _parsed(source: Any, template: str, null: str | None, first: int) -> Iterator[tuple[int, InputLine]]:
     parse = parser_of(template, null)
 
-    def parsed() -> Iterator[tuple[int, Line]]:
+    def parsed() -> Iterator[tuple[int, InputLine]]:
         for number, text in enumerate(source, 1):
             if number < first:
                 continue

@@ -19,7 +19,7 @@ from barnabas.cli.output import JSON_VERSION
 from barnabas.cli.typed.numbers import INT32, INT64
 from barnabas.errors import ConfigError
 
-__all__ = ["Line", "header_of", "headers_of", "parser_of", "printer_of"]
+__all__ = ["InputLine", "header_of", "headers_of", "parser_of", "printer_of"]
 
 PRINTED = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "header")
 READ = ("partition", "timestamp", "key", "value", "headers")
@@ -28,7 +28,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "0": "\0", "\\": "\\"}
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
-class Line(NamedTuple):
+class InputLine(NamedTuple):
     """What one line of input says of its record.  None for `partition`, `timestamp`, `headers`: nothing."""
 
     value: bytes | None
@@ -137,8 +137,8 @@ def _content(content: bytes | None) -> Any:
 # -- reading -------------------------------------------------------------------------------------
 
 
-def parser_of(template: str, null: str | None) -> Callable[[bytes], Line]:
-    """`parser_of("{key}:{value}", None)` -> line -> Line; also "value" and "json".
+def parser_of(template: str, null: str | None) -> Callable[[bytes], InputLine]:
+    """`parser_of("{key}:{value}", None)` -> line -> InputLine; also "value" and "json".
 
     A key or value that equals `null` is null.  The parser raises ValueError, which says what is wrong.
     """
@@ -158,13 +158,13 @@ def parser_of(template: str, null: str | None) -> Callable[[bytes], Line]:
     pattern = _pattern(parts)
     nothing = None if null is None else null.encode()
 
-    def parse(text: bytes) -> Line:
+    def parse(text: bytes) -> InputLine:
         found = pattern.fullmatch(text)
         if found is None:
             raise ValueError(f"has no {_missing(parts, text).decode()!r}")
         said = found.groupdict()
         key, value = (None if content == nothing else content for content in (said.get("key"), said["value"]))
-        return Line(
+        return InputLine(
             value,
             key,
             _number("partition", said.get("partition")),
@@ -223,7 +223,7 @@ _MOST_DIGITS = 19
 _JSON_FIELDS = {"version", "kind", "topic", "partition", "offset", "timestamp", "key", "value", "headers"}
 
 
-def _json_parsed(text: bytes) -> Line:
+def _json_parsed(text: bytes) -> InputLine:
     """A document as `consume --format json` prints it; the topic and the offset in it do not count."""
     try:
         said = json.loads(text)
@@ -240,7 +240,7 @@ def _json_parsed(text: bytes) -> Line:
     headers = said.get("headers")
     if headers is not None:
         headers = tuple((_name(pair), _bytes(pair[1])) for pair in headers)
-    return Line(
+    return InputLine(
         _bytes(said["value"]), _bytes(said.get("key")), said.get("partition"), said.get("timestamp"), headers
     )
 

@@ -15,7 +15,7 @@ __all__ = [
     "GroupDescription",
     "GroupListing",
     "GroupOffset",
-    "Member",
+    "MemberDescription",
     "QuorumDescription",
     "QuorumDetail",
     "QuorumReplica",
@@ -74,7 +74,7 @@ class GroupListing(NamedTuple):
     state: str
 
 
-class Member(NamedTuple):
+class MemberDescription(NamedTuple):
     """A member of a group and what it reads."""
 
     id: str
@@ -92,7 +92,7 @@ class GroupDescription(NamedTuple):
     type: str
     protocol: str
     coordinator: str
-    members: tuple[Member, ...]
+    members: tuple[MemberDescription, ...]
 
 
 class GroupOffset(NamedTuple):
@@ -103,7 +103,7 @@ class GroupOffset(NamedTuple):
     committed: Offset | None
     end: Offset
     lag: int | None
-    member: Member | None
+    member: MemberDescription | None
 
 
 FETCH_TIMEOUT_MS = 2000

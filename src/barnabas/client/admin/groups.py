@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from barnabas.client.admin.described import GroupDescription, GroupListing, GroupOffset, Member
+from barnabas.client.admin.described import GroupDescription, GroupListing, GroupOffset, MemberDescription
 from barnabas.client.admin.topics import offsets as offsets_of
 from barnabas.client.assignment import decode_assignment
 from barnabas.client.connection import first_of
@@ -71,7 +71,7 @@ async def describe_group(cluster: AnyCluster, group: str) -> GroupDescription:
             )
         raise_for(found.error_code, f"group {group}")
         members = tuple(
-            Member(
+            MemberDescription(
                 m.member_id,
                 m.client_id,
                 m.client_host,
@@ -97,7 +97,7 @@ async def _describe_newer(coordinator: AnyConnection, group: str) -> GroupDescri
         return None
     raise_for(found.error_code, f"group {group}")
     members = tuple(
-        Member(
+        MemberDescription(
             m.member_id,
             m.client_id,
             m.client_host,
@@ -117,7 +117,7 @@ async def _describe_newer(coordinator: AnyConnection, group: str) -> GroupDescri
 async def group_offsets(cluster: AnyCluster, group: str) -> list[GroupOffset]:
     """`group_offsets(cluster, "billing")` -> committed offset, end and lag of every partition."""
     committed = await cluster.at_coordinator(group, lambda coordinator: committed_offsets(coordinator, group))
-    owners: dict[TopicPartition, Member] = {}
+    owners: dict[TopicPartition, MemberDescription] = {}
     try:
         for member in (await describe_group(cluster, group)).members:
             owners.update(dict.fromkeys(member.partitions, member))

@@ -199,7 +199,7 @@ def _name(core: Core, role: Leader, order: Supervise, act: Act) -> None:
         voter = core.voters.get(key.id)
         present = voter is not None and voter.key == key
         endpoints = voter.endpoints if voter is not None and present else places.get(key.id, ())
-        members.append(target.Member(key, endpoints))
+        members.append(target.TargetReplica(key, endpoints))
     role.advice = act.why
     target.append_target(core, role, target.write_target(tuple(members)), by_autopilot=True)
     _note(core, role, act.why)

@@ -11,7 +11,7 @@ from barnabas.model import Now, ReplicaKey
 from barnabas.raft import replication
 from barnabas.raft.core import Core
 from barnabas.raft.membership import steps, target, transfer
-from barnabas.raft.membership.pending_change import Done, Waiting
+from barnabas.raft.membership.pending_change import Done, NotYet
 from barnabas.raft.messages import (
     AddVoterRequest,
     ChangeResponse,
@@ -32,12 +32,12 @@ def check(core: Core, request: Request, now: Now) -> ChangeResponse:
         found = _found(core, request, now)
     except KafkaError as error:
         return ChangeResponse(error.code, error.message)
-    if isinstance(found, Waiting):
+    if isinstance(found, NotYet):
         return ChangeResponse(ErrorCode.REQUEST_TIMED_OUT, f"it would wait: {found.reason}")
     return ChangeResponse(ErrorCode.NONE, found)
 
 
-def _found(core: Core, request: Request, now: Now) -> Waiting | str:
+def _found(core: Core, request: Request, now: Now) -> NotYet | str:
     if error := replication.leader_error(core, core.epoch):
         raise KafkaError(error, f"the leader of epoch {core.epoch} is {core.leader_id}")
     role = core.role
@@ -54,15 +54,15 @@ def _found(core: Core, request: Request, now: Now) -> Waiting | str:
             _not_during_a_reassignment(core, request.force)
             steps.check_removal(core, voter)
             voters = steps.set_without(core, role, voter, now)
-            return voters if isinstance(voters, Waiting) else _comes_to(voters)
+            return voters if isinstance(voters, NotYet) else _comes_to(voters)
         case ReassignRequest():
             return _reassign(core, role, request, now)
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"{type(request).__name__} cannot be checked")
 
 
-def _transfer(core: Core, role: Leader, request: TransferRequest, now: Now) -> Waiting | str:
+def _transfer(core: Core, role: Leader, request: TransferRequest, now: Now) -> NotYet | str:
     found = transfer.step_transfer(core, role, request, now)
-    if isinstance(found, Waiting):
+    if isinstance(found, NotYet):
         return found
     if isinstance(found, Done):
         return f"node {core.key.id} leads already"
@@ -75,7 +75,7 @@ def _not_during_a_reassignment(core: Core, force: bool) -> None:
         raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, why)
 
 
-def _add(core: Core, role: Leader, voter: ReplicaKey, now: Now) -> Waiting | str:
+def _add(core: Core, role: Leader, voter: ReplicaKey, now: Now) -> NotYet | str:
     steps.check_removal(core, voter)  # named in full
     steps.check_new(core, voter)
     if waiting := steps.caught_up(core, role, voter, now):
@@ -84,7 +84,7 @@ def _add(core: Core, role: Leader, voter: ReplicaKey, now: Now) -> Waiting | str
     return steps.would_be_stuck(core, role, voters, now) or _comes_to(voters)
 
 
-def _reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) -> Waiting | str:
+def _reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) -> NotYet | str:
     if core.log_view.kraft_version < 1:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "voters cannot change at kraft.version 0")
     if request.target is None:
@@ -92,7 +92,7 @@ def _reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) -> W
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "there is no target to cancel")
         return f"the voters would stay {_ids(core.voters.keys)}"
     members = target.resolve(core, role, request, now)
-    if isinstance(members, Waiting):
+    if isinstance(members, NotYet):
         return members
     return way(core.voters.keys, tuple(member.key for member in members), core.key)
 
@@ -102,7 +102,7 @@ def way(current: tuple[ReplicaKey, ...], wanted: tuple[ReplicaKey, ...], leader:
     sets, living = [current], tuple({*current, *wanted})
     while set(sets[-1]) != set(wanted):
         step = target.next_step(sets[-1], wanted, leader, living, living)
-        if isinstance(step, Waiting):
+        if isinstance(step, NotYet):
             return f"{_arrows(sets)}, then it waits: {step.reason}"
         if step.kind == "hand over":
             leader = next(key for key in wanted if key != leader)

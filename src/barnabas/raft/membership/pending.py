@@ -19,7 +19,7 @@ from barnabas.raft import leadership, replication
 from barnabas.raft.core import Core, IllegalTransition
 from barnabas.raft.membership import steps, target, transfer
 from barnabas.raft.membership.noted import ChangeNoted
-from barnabas.raft.membership.pending_change import Appended, Done, HandOver, Outcome, PendingChange, Waiting
+from barnabas.raft.membership.pending_change import Appended, Done, HandOver, NotYet, Outcome, PendingChange
 from barnabas.raft.messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,
@@ -119,7 +119,7 @@ def _update(core: Core, role: Leader, token: object, request: UpdateVoterRequest
         leadership.note(
             core, role, ChangeNoted(token, f"update {request.voter} to {where}", ErrorCode.NONE, 0.0, "")
         )
-    if isinstance(outcome, Waiting):
+    if isinstance(outcome, NotYet):
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, outcome.reason)
     leadership.heard(core, role, request.voter, now)
     core.reply(token, refusal(core, request, ErrorCode.NONE))
@@ -190,7 +190,7 @@ def _step(core: Core, role: Leader, change: PendingChange, now: Now) -> None:
         _answer(core, change, error.code, error.message)
         return
     match outcome:
-        case Waiting(reason, until):
+        case NotYet(reason, until):
             change.waits, change.has_waited, change.look_at = reason, True, until
         case Appended(offset):
             change.offset = offset

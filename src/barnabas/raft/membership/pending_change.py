@@ -17,10 +17,10 @@ from barnabas.raft.messages import (
 )
 from barnabas.raft.voters import VersionRange
 
-__all__ = ["DONE", "Appended", "Done", "HandOver", "Outcome", "PendingChange", "Probe", "Waiting"]
+__all__ = ["DONE", "Appended", "Done", "HandOver", "NotYet", "Outcome", "PendingChange", "Probe"]
 
 
-class Waiting(NamedTuple):
+class NotYet(NamedTuple):
     """The next step cannot be taken yet; `reason` says why, in words that an operator can read.
 
     `until`: then the answer is another one, even if nothing comes in before (monotonic seconds).
@@ -52,7 +52,7 @@ class HandOver(NamedTuple):
     successor: ReplicaKey
 
 
-Outcome: TypeAlias = Waiting | Appended | Done | HandOver
+Outcome: TypeAlias = NotYet | Appended | Done | HandOver
 
 
 @dataclass(slots=True)

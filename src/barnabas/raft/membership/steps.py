@@ -14,7 +14,7 @@ from barnabas.raft import leadership
 from barnabas.raft.core import Core, IllegalTransition
 from barnabas.raft.effects import Send
 from barnabas.raft.entries import Entry, KraftVersionEntry, Note, VotersEntry
-from barnabas.raft.membership.pending_change import DONE, Appended, Done, Probe, Waiting
+from barnabas.raft.membership.pending_change import DONE, Appended, Done, NotYet, Probe
 from barnabas.raft.messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,
@@ -56,18 +56,18 @@ NO_SUPPORT = VersionRange(0, 0)
 # ------------------------------------------------------------------ guards that all changes share
 
 
-def open_change(core: Core) -> Waiting | None:
+def open_change(core: Core) -> NotYet | None:
     """The voter set in the log that is not committed yet, if there is one."""
     offset = core.log_view.voter_sets.latest_offset
     if offset is not None and offset >= max(0, leadership.published_high_watermark(core)):
-        return Waiting(f"the voter set {core.voters} at offset {offset} is not committed yet")
+        return NotYet(f"the voter set {core.voters} at offset {offset} is not committed yet")
     return None
 
 
-def guards(core: Core) -> Waiting | None:
+def guards(core: Core) -> NotYet | None:
     """Steps 1 and 2 of every change."""
     if not leadership.committed_in_this_epoch(core):
-        return Waiting("this leader has not committed anything in its epoch yet")
+        return NotYet("this leader has not committed anything in its epoch yet")
     return open_change(core)
 
 
@@ -90,7 +90,7 @@ def check_endpoints(core: Core, voter: ReplicaKey, endpoints: tuple[Endpoint, ..
         )
 
 
-def unheard_yet(core: Core, role: Leader, what: str, now: Now) -> Waiting | None:
+def unheard_yet(core: Core, role: Leader, what: str, now: Now) -> NotYet | None:
     """Whether it is too early to call a replica dead that this leader has not heard of.
 
     A live replica fetches within the fetch timeout; right after an election none has yet.
@@ -98,15 +98,15 @@ def unheard_yet(core: Core, role: Leader, what: str, now: Now) -> Waiting | None
     settled = role.since + core.config.fetch_timeout
     if now.mono >= settled:
         return None
-    return Waiting(f"{what} not fetched from this leader yet, which has just been elected", settled)
+    return NotYet(f"{what} not fetched from this leader yet, which has just been elected", settled)
 
 
-def would_be_stuck(core: Core, role: Leader, voters: VoterSet, now: Now) -> Waiting | None:
+def would_be_stuck(core: Core, role: Leader, voters: VoterSet, now: Now) -> NotYet | None:
     """A set whose majority is not alive could never commit its own record."""
     living = leadership.alive(core, role, voters, now)
     if len(living) >= voters.majority:
         return None
-    return Waiting(f"of the voters {voters} only {len(living)} would be alive, {voters.majority} are needed")
+    return NotYet(f"of the voters {voters} only {len(living)} would be alive, {voters.majority} are needed")
 
 
 def _append_voters(core: Core, role: Leader, voters: VoterSet, *more: Entry) -> Offset:
@@ -126,9 +126,7 @@ def _append_voters(core: Core, role: Leader, voters: VoterSet, *more: Entry) -> 
 # ------------------------------------------------------------------ add
 
 
-def step_add(
-    core: Core, role: Leader, request: AddVoterRequest, probe: Probe, now: Now
-) -> Waiting | Appended:
+def step_add(core: Core, role: Leader, request: AddVoterRequest, probe: Probe, now: Now) -> NotYet | Appended:
     """Take the next step of adding a voter (KIP-853, AddRaftVoter).
 
     1. This leader has committed in its own epoch (else an older leader's change might still come true).
@@ -172,7 +170,7 @@ def check_new(core: Core, replica: ReplicaKey) -> None:
         raise KafkaError(ErrorCode.DUPLICATE_VOTER, f"{present.key} is a voter already{disk}")
 
 
-def _probe(core: Core, request: AddVoterRequest, probe: Probe, now: Now) -> Waiting | None:
+def _probe(core: Core, request: AddVoterRequest, probe: Probe, now: Now) -> NotYet | None:
     """Ask the offered endpoint what it supports (ApiVersions), then who it is (BeginQuorumEpoch)."""
     if probe.versions is not None and not probe.versions.covers(core.log_view.kraft_version):
         raise KafkaError(
@@ -194,26 +192,26 @@ def _probe(core: Core, request: AddVoterRequest, probe: Probe, now: Now) -> Wait
             )
         core.send(Send(core.peers.begin(node_id, question, now.mono), node_id, endpoint, question))
     if probe.failure:
-        return Waiting(f"{endpoint} does not answer ({probe.failure})")
-    return Waiting(f"asking {endpoint} who it is")
+        return NotYet(f"{endpoint} does not answer ({probe.failure})")
+    return NotYet(f"asking {endpoint} who it is")
 
 
-def caught_up(core: Core, role: Leader, replica: ReplicaKey, now: Now) -> Waiting | None:
+def caught_up(core: Core, role: Leader, replica: ReplicaKey, now: Now) -> NotYet | None:
     """Why this observer does not keep up; None when it does."""
     config = core.config
     progress = role.observers.get(replica)
     if progress is None or progress.end_offset is None or progress.last_fetch is None:
-        return Waiting(f"{replica} has not fetched from this leader")
+        return NotYet(f"{replica} has not fetched from this leader")
     if not progress.can_vote:
-        return Waiting(f"{replica} {WITHOUT_ROLE}")
+        return NotYet(f"{replica} {WITHOUT_ROLE}")
     silent = now.mono - progress.last_fetch
     if silent > config.fetch_timeout:
-        return Waiting(f"{replica} has not fetched for {silent:.0f} s")
+        return NotYet(f"{replica} has not fetched for {silent:.0f} s")
     lag = core.log_view.end_offset - progress.end_offset
     if lag > config.catch_up_lag:
-        return Waiting(f"{replica} lags {lag} records behind")
+        return NotYet(f"{replica} lags {lag} records behind")
     if progress.rounds < config.catch_up_rounds:
-        return Waiting(f"{replica} has kept up for {progress.rounds} of {config.catch_up_rounds} rounds")
+        return NotYet(f"{replica} has kept up for {progress.rounds} of {config.catch_up_rounds} rounds")
     return None
 
 
@@ -227,7 +225,7 @@ def check_removal(core: Core, voter: ReplicaKey) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{voter} is not a node id with a directory id")
 
 
-def step_remove(core: Core, role: Leader, request: RemoveVoterRequest, now: Now) -> Waiting | Appended:
+def step_remove(core: Core, role: Leader, request: RemoveVoterRequest, now: Now) -> NotYet | Appended:
     """Take the next step of removing a voter (KIP-853, RemoveRaftVoter).
 
     1. This leader has committed in its own epoch.
@@ -239,14 +237,14 @@ def step_remove(core: Core, role: Leader, request: RemoveVoterRequest, now: Now)
     A leader that removes itself goes on serving until the record is committed by the others, counts
     itself no more, and then resigns.
     """
-    if isinstance(voters := set_without(core, role, request.voter, now), Waiting):  # 1 to 4
+    if isinstance(voters := set_without(core, role, request.voter, now), NotYet):  # 1 to 4
         return voters
     note = Note(tombstone(request.voter), str(now.wall_ms))
     leadership.append(core, role, (*_forgotten(core), note))  # 5
     return Appended(_append_voters(core, role, voters))
 
 
-def set_without(core: Core, role: Leader, replica: ReplicaKey, now: Now) -> VoterSet | Waiting:
+def set_without(core: Core, role: Leader, replica: ReplicaKey, now: Now) -> VoterSet | NotYet:
     """Steps 1 to 4 of removing a voter: the set without it, or what the removal waits for.  Raises KafkaError."""
     if waiting := guards(core):  # 1, 2
         return waiting
@@ -273,7 +271,7 @@ def tombstone(replica: ReplicaKey) -> str:
 # ------------------------------------------------------------------ update
 
 
-def step_update(core: Core, role: Leader, request: UpdateVoterRequest) -> Waiting | Done:
+def step_update(core: Core, role: Leader, request: UpdateVoterRequest) -> NotYet | Done:
     """A voter reports its endpoints and versions (KIP-853, UpdateRaftVoter).
 
     1. It is named in full, reachable, and supports the kraft.version in force.
@@ -307,7 +305,7 @@ def step_update(core: Core, role: Leader, request: UpdateVoterRequest) -> Waitin
 # ------------------------------------------------------------------ kraft.version 0 -> 1
 
 
-def step_upgrade(core: Core, role: Leader, request: UpgradeRequest) -> Waiting | Appended | Done:
+def step_upgrade(core: Core, role: Leader, request: UpgradeRequest) -> NotYet | Appended | Done:
     """Raise kraft.version (KIP-853): the static voters become voters that change.
 
     1. Not lower than what is in force; the same is done already, once it is committed.
@@ -319,7 +317,7 @@ def step_upgrade(core: Core, role: Leader, request: UpgradeRequest) -> Waiting |
     if request.version == current:  # 1
         offset = core.log_view.kraft_versions.latest_offset
         if offset is not None and offset >= leadership.published_high_watermark(core):
-            return Waiting(f"kraft.version {current} is not committed yet")
+            return NotYet(f"kraft.version {current} is not committed yet")
         return DONE
     if request.version != 1:
         why = f"kraft.version is {current}; it can only be raised, to 1"
@@ -336,6 +334,6 @@ def step_upgrade(core: Core, role: Leader, request: UpgradeRequest) -> Waiting |
     if request.validate_only:
         return DONE
     if not leadership.committed_in_this_epoch(core):  # 3
-        return Waiting("this leader has not committed anything in its epoch yet")
+        return NotYet("this leader has not committed anything in its epoch yet")
     voters = VoterSet.of(known[node_id] for node_id in core.voters.ids)
     return Appended(_append_voters(core, role, voters, KraftVersionEntry(1)))  # 4

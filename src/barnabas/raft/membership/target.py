@@ -29,13 +29,13 @@ from barnabas.raft import leadership
 from barnabas.raft.core import Core
 from barnabas.raft.entries import Note
 from barnabas.raft.membership import steps
-from barnabas.raft.membership.pending_change import DONE, Appended, Done, PendingChange, Waiting
+from barnabas.raft.membership.pending_change import DONE, Appended, Done, NotYet, PendingChange
 from barnabas.raft.messages import AddVoterRequest, ReassignRequest, RemoveVoterRequest
 from barnabas.raft.progress import WITHOUT_ROLE
 from barnabas.raft.roles import Cause, Leader
 
 __all__ = [
-    "Member",
+    "TargetReplica",
     "append_target",
     "next_step",
     "parse_target",
@@ -57,7 +57,7 @@ HAND_OVER_PAUSE = 2
 """A leader serves for so many fetch timeouts before it hands the lead over."""
 
 
-class Member(NamedTuple):
+class TargetReplica(NamedTuple):
     """One replica of the target, and where it listens."""
 
     key: ReplicaKey
@@ -67,7 +67,7 @@ class Member(NamedTuple):
 # ------------------------------------------------------------------ the note
 
 
-def write_target(members: tuple[Member, ...]) -> str:
+def write_target(members: tuple[TargetReplica, ...]) -> str:
     """`4-<directory id>@CONTROLLER://host:9093 5-<directory id>@...`, sorted by id."""
     return " ".join(
         f"{member.key.id}-{member.key.directory_id}@{','.join(str(endpoint) for endpoint in member.endpoints)}"
@@ -75,7 +75,7 @@ def write_target(members: tuple[Member, ...]) -> str:
     )
 
 
-def parse_target(text: str) -> tuple[Member, ...]:
+def parse_target(text: str) -> tuple[TargetReplica, ...]:
     """The reverse of `write_target`.  Raises ValueError for what `write_target` cannot have written."""
     members = []
     for word in text.split():
@@ -86,11 +86,11 @@ def parse_target(text: str) -> tuple[Member, ...]:
             listener, _, place = address.partition("://")
             host, _, port = place.rpartition(":")
             endpoints.append(Endpoint(listener, host.strip("[]"), int(port)))
-        members.append(Member(ReplicaKey(int(node_id), Uuid.parse(directory)), tuple(endpoints)))
+        members.append(TargetReplica(ReplicaKey(int(node_id), Uuid.parse(directory)), tuple(endpoints)))
     return tuple(members)
 
 
-def target_of(core: Core) -> tuple[Member, ...] | None:
+def target_of(core: Core) -> tuple[TargetReplica, ...] | None:
     """The target in force (committed or not), if there is one."""
     text = core.log_view.note(TARGET)
     return None if text is None else parse_target(text)
@@ -108,7 +108,7 @@ def append_target(core: Core, role: Leader, text: str | None, *, by_autopilot: b
 # ------------------------------------------------------------------ the request
 
 
-def step_reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) -> Waiting | Appended | Done:
+def step_reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) -> NotYet | Appended | Done:
     """Take the next step of setting, replacing or cancelling the target.
 
     1. This leader has committed in its own epoch; kraft.version is 1.
@@ -119,7 +119,7 @@ def step_reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) 
     5. Append the target.
     """
     if not leadership.committed_in_this_epoch(core):  # 1
-        return Waiting("this leader has not committed anything in its epoch yet")
+        return NotYet("this leader has not committed anything in its epoch yet")
     if core.log_view.kraft_version < 1:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "voters cannot change at kraft.version 0")
     current = core.log_view.note(TARGET)
@@ -128,18 +128,20 @@ def step_reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) 
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "there is no target to cancel")
         return Appended(append_target(core, role, None))
     members = resolve(core, role, request, now)  # 3
-    if isinstance(members, Waiting):
+    if isinstance(members, NotYet):
         return members
     wanted = write_target(members)
     unchanged = tuple(member.key for member in members) == core.voters.keys and current is None
     if wanted == current or unchanged:  # 4
         if core.log_view.committed_notes.get(TARGET) == current and steps.open_change(core) is None:
             return DONE
-        return Waiting("the target is not committed yet")
+        return NotYet("the target is not committed yet")
     return Appended(append_target(core, role, wanted))  # 5
 
 
-def resolve(core: Core, role: Leader, request: ReassignRequest, now: Now) -> tuple[Member, ...] | Waiting:
+def resolve(
+    core: Core, role: Leader, request: ReassignRequest, now: Now
+) -> tuple[TargetReplica, ...] | NotYet:
     """The living replicas of the target, or for whom it waits.  Raises KafkaError."""
     ids = request.target or ()
     if not ids or len(set(ids)) != len(ids):
@@ -177,7 +179,9 @@ def _living(core: Core, role: Leader, node_id: NodeId, now: Now) -> list[Replica
     return living
 
 
-def _member(core: Core, node_id: NodeId, living: list[ReplicaKey], known: tuple[Endpoint, ...]) -> Member:
+def _member(
+    core: Core, node_id: NodeId, living: list[ReplicaKey], known: tuple[Endpoint, ...]
+) -> TargetReplica:
     """The one living replica with this id.  Raises KafkaError."""
     if len(living) != 1:
         found = " and ".join(str(key) for key in living) or "none"
@@ -191,7 +195,7 @@ def _member(core: Core, node_id: NodeId, living: list[ReplicaKey], known: tuple[
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"node {node_id} is not registered as a controller: a broker cannot vote",
         )
-    return Member(living[0], endpoints)
+    return TargetReplica(living[0], endpoints)
 
 
 # ------------------------------------------------------------------ the plan
@@ -215,8 +219,8 @@ def next_step(
     leader: ReplicaKey,
     living: tuple[ReplicaKey, ...],
     keeps_up: tuple[ReplicaKey, ...],
-    lags: Mapping[ReplicaKey, Waiting] = MappingProxyType({}),
-) -> Step | Waiting:
+    lags: Mapping[ReplicaKey, NotYet] = MappingProxyType({}),
+) -> Step | NotYet:
     """The next step of the plan (see the module), or what it waits for.  `current` differs from `target`.
 
     `lags`: why each of the others does not keep up.
@@ -239,15 +243,15 @@ def next_step(
                 return Step("add", key)
         why = "; ".join(lags[key].reason for key in addable if key in lags)
         keys = " or ".join(str(key) for key in addable)
-        return Waiting(f"waiting for {keys} to keep up" + (f": {why}" if why else ""))
+        return NotYet(f"waiting for {keys} to keep up" + (f": {why}" if why else ""))
     for key in going:  # 3
         if key != leader and majority_without(key):
             return Step("remove", key)
     if going == [leader]:  # 4
         if any(key in living for key in target if key != leader):
             return Step("hand over", leader)
-        return Waiting(f"waiting for one of {', '.join(str(key) for key in target)} to be able to lead")
-    return Waiting(f"removing {going[0]} now would leave no living majority")
+        return NotYet(f"waiting for one of {', '.join(str(key) for key in target)} to be able to lead")
+    return NotYet(f"removing {going[0]} now would leave no living majority")
 
 
 def plan(core: Core, role: Leader, now: Now) -> None:
@@ -275,7 +279,7 @@ def plan(core: Core, role: Leader, now: Now) -> None:
     _take(core, role, members, _choose(core, role, target, now), now)
 
 
-def _choose(core: Core, role: Leader, target: tuple[ReplicaKey, ...], now: Now) -> Step | Waiting:
+def _choose(core: Core, role: Leader, target: tuple[ReplicaKey, ...], now: Now) -> Step | NotYet:
     current = core.voters.keys
     living = tuple(leadership.alive(core, role, core.voters, now))
     for key in current:
@@ -287,8 +291,10 @@ def _choose(core: Core, role: Leader, target: tuple[ReplicaKey, ...], now: Now) 
     return next_step(current, target, core.key, living, keeps_up, lags)
 
 
-def _take(core: Core, role: Leader, members: tuple[Member, ...], step: Step | Waiting, now: Now) -> None:
-    if isinstance(step, Waiting):
+def _take(
+    core: Core, role: Leader, members: tuple[TargetReplica, ...], step: Step | NotYet, now: Now
+) -> None:
+    if isinstance(step, NotYet):
         role.plan_waits = step.reason
         _drop_planned(role)
         return

@@ -7,14 +7,14 @@ from barnabas.model import Now, ReplicaKey
 from barnabas.raft import leadership
 from barnabas.raft.core import Core
 from barnabas.raft.membership import steps
-from barnabas.raft.membership.pending_change import DONE, Done, HandOver, PendingChange, Waiting
+from barnabas.raft.membership.pending_change import DONE, Done, HandOver, NotYet, PendingChange
 from barnabas.raft.messages import TransferRequest
 from barnabas.raft.roles import Leader
 
 __all__ = ["step_transfer"]
 
 
-def step_transfer(core: Core, role: Leader, request: TransferRequest, now: Now) -> Waiting | Done | HandOver:
+def step_transfer(core: Core, role: Leader, request: TransferRequest, now: Now) -> NotYet | Done | HandOver:
     """Take the next step of handing the lead over.
 
     1. The successor is another voter; a leader that is asked to hand over to itself has nothing to do.
@@ -48,11 +48,11 @@ def step_transfer(core: Core, role: Leader, request: TransferRequest, now: Now) 
     if waiting := steps.guards(core):  # 3
         return waiting
     if not request.force and (before := _waits_before(role)) is not None:
-        return Waiting(f"another change waits: {before.describe()}")
+        return NotYet(f"another change waits: {before.describe()}")
     successor = min(living, key=lambda key: (_lag(core, role, key), key))
     lag = _lag(core, role, successor)
     if lag > 0 and not request.force:  # 4
-        return Waiting(f"voter {successor.id} lags {lag} records behind")
+        return NotYet(f"voter {successor.id} lags {lag} records behind")
     return HandOver(successor)  # 5
 
 

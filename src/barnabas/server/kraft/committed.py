@@ -10,7 +10,7 @@ from barnabas.controller.image import ImageDelta, MetadataImage
 from barnabas.controller.replay import Replay
 from barnabas.model import Offset
 from barnabas.server.kraft.records import metadata_of
-from barnabas.server.kraft.storage import Waiting
+from barnabas.server.kraft.storage import Uncommitted
 
 __all__ = ["CommittedImage", "replace_image"]
 
@@ -34,7 +34,7 @@ class CommittedImage:
         """Call `callback` after each commit that changed something a reader can see."""
         self._callbacks.append(callback)
 
-    def apply(self, batches: Iterable[Waiting]) -> ImageDelta:
+    def apply(self, batches: Iterable[Uncommitted]) -> ImageDelta:
         """Replay committed batches, and tell what they changed."""
         replay = self.replay
         for batch, timestamp_ms, _ in batches:

@@ -52,7 +52,7 @@ from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft import quorum_events
 from barnabas.server.kraft.committed import CommittedImage
 from barnabas.server.kraft.maintenance import Maintenance
-from barnabas.server.kraft.proposals import STEPS, Requests, Submission
+from barnabas.server.kraft.proposals import STEPS, Proposals, Submission
 from barnabas.server.kraft.quorum_events import Leaderless, names_of, tell
 from barnabas.server.kraft.records import bootstrap_records
 from barnabas.server.kraft.recovery import metadata_log_config, open_store
@@ -101,7 +101,7 @@ class Quorum:
         if settings.raft.can_vote:
             self.registration = Registration(settings.key.id, settings.endpoints, settings.protocol, random)
         self.committed = CommittedImage(store.image)
-        self._requests = Requests(steps, self.is_stranger)
+        self._requests = Proposals(steps, self.is_stranger)
         self._closed = False
         self.leaderless = Leaderless(self._loop, self._clock, self.describe)
         self._peers: Peers | None = None
@@ -286,7 +286,7 @@ class Quorum:
     async def stop(self, patience: float = 2.0) -> None:
         """Leave the quorum cleanly (within `patience` seconds), make everything durable, close the files.
 
-        Requests that wait fail with NOT_CONTROLLER.  Safe to call again, and after a failure.
+        Proposals that wait fail with NOT_CONTROLLER.  Safe to call again, and after a failure.
         """
         if self._closed:
             return
@@ -312,7 +312,7 @@ class Quorum:
             self._store.log.abandon()
         self._thread.close()
 
-    # Requests to the controller.
+    # Proposals to the controller.
 
     def submit(
         self, request: Message, version: int | None = None, sender: str = ""

@@ -14,7 +14,7 @@ from barnabas.raft.node import RaftNode
 from barnabas.raft.value import altered
 from barnabas.server.kraft import quorum_events
 from barnabas.server.kraft.committed import CommittedImage
-from barnabas.server.kraft.proposals import Requests
+from barnabas.server.kraft.proposals import Proposals
 from barnabas.server.kraft.registration import registered
 from barnabas.server.kraft.settings import QuorumSettings
 from barnabas.server.kraft.snapshots import SnapshotKeeper
@@ -57,7 +57,7 @@ class Maintenance:
         store: MetadataStore,
         node: RaftNode,
         committed: CommittedImage,
-        requests: Requests,
+        requests: Proposals,
         steps: QuorumSteps,
         thread: DiskThread,
         fail: Callable[[BaseException], None],

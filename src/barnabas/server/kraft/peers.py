@@ -105,8 +105,8 @@ class Peers:
         self.dials = self.failures = 0
         self.strangers: dict[Endpoint, str] = {}
         """The cluster, "another" where it does not say, of each peer that refused this node for its own."""
-        self._lines: dict[tuple[NodeId, str], Line] = {}
-        self._aside: dict[int, Line] = {}
+        self._lines: dict[tuple[NodeId, str], PeerConnection] = {}
+        self._aside: dict[int, PeerConnection] = {}
         """Lines for one exchange of addresses each, by correlation."""
         self._closed = False
 
@@ -126,13 +126,13 @@ class Peers:
             return
         if isinstance(effect.request, ExchangeRequest):
             # Behind the same address another node may answer next time: each goes out on a line of its own.
-            aside = self._aside[effect.correlation] = Line(self, once=True)
+            aside = self._aside[effect.correlation] = PeerConnection(self, once=True)
             aside.begin(effect, effect.endpoint)
             return
         lane = effect.to, _LANES.get(type(effect.request), ELECTIONS)
         line = self._lines.get(lane)
         if line is None:
-            line = self._lines[lane] = Line(self)
+            line = self._lines[lane] = PeerConnection(self)
         line.begin(effect, effect.endpoint)
 
     def over(self, correlation: int) -> None:
@@ -149,7 +149,7 @@ class Peers:
         await asyncio.sleep(0)
 
 
-class Line:
+class PeerConnection:
     """One connection to one node, for one kind of request."""
 
     __slots__ = ("_connection", "_endpoint", "_failures", "_once", "_peers", "_task")
@@ -164,7 +164,7 @@ class Line:
         self._failures = 0
 
     def __repr__(self) -> str:
-        return f"<Line {self._endpoint} {'open' if self.is_open else 'closed'}>"
+        return f"<PeerConnection {self._endpoint} {'open' if self.is_open else 'closed'}>"
 
     @property
     def is_open(self) -> bool:

@@ -34,7 +34,7 @@ from barnabas.wire.codec.message import Message, MetadataRecord
 from barnabas.wire.metadata import BrokerRegistrationChangeRecord, NoOpRecord
 from barnabas.wire.schemas.brokers import BrokerRegistrationRequest, ControllerRegistrationRequest
 
-__all__ = ["STEPS", "STRANGER", "Requests", "Submission"]
+__all__ = ["STEPS", "STRANGER", "Proposals", "Submission"]
 
 STEPS = 100
 """Steps of a decision in one loop step: each is about one partition or one record, 5 to 15 us."""
@@ -109,7 +109,7 @@ class Submission:
             self.future.set_exception(error)
 
 
-class Requests:
+class Proposals:
     """The line of requests, and the controller that decides them while this node leads (else None)."""
 
     __slots__ = (
@@ -148,7 +148,7 @@ class Requests:
         self._committing: deque[Submission] = deque()
 
     def __repr__(self) -> str:
-        return f"<Requests line={len(self._line)} committing={len(self._committing)}>"
+        return f"<Proposals line={len(self._line)} committing={len(self._committing)}>"
 
     def __len__(self) -> int:
         """Requests that are not answered yet."""

@@ -45,7 +45,7 @@ from barnabas.server.kraft.marks import (
     read_synced_end,
 )
 from barnabas.server.kraft.records import decode_batch, read_snapshot
-from barnabas.server.kraft.storage import Found, MetadataStore, SetAside, Waiting, image_of
+from barnabas.server.kraft.storage import Found, MetadataStore, SetAside, Uncommitted, image_of
 from barnabas.wire.records import BatchHeader, batches, check_crc
 
 __all__ = ["metadata_log_config", "open_store"]
@@ -124,7 +124,7 @@ class _Read(NamedTuple):
     log: Log
     log_view: LogView
     image: MetadataImage
-    waiting: deque[Waiting]
+    waiting: deque[Uncommitted]
 
 
 class _Opening:
@@ -354,9 +354,9 @@ def _begins_elsewhere(log: Log, newest: snapshots.SnapshotId) -> bool:
     return log.log_end_offset > end and bool(behind) and behind[-1] < newest.epoch
 
 
-def _read_log(log: Log, log_view: LogView, first_wanted: Offset) -> deque[Waiting]:
+def _read_log(log: Log, log_view: LogView, first_wanted: Offset) -> deque[Uncommitted]:
     """Give every batch to the log view; keep those from `first_wanted` on."""
-    waiting: deque[Waiting] = deque()
+    waiting: deque[Uncommitted] = deque()
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         data, begun = log.read(offset, _READ_BYTES, log.log_end_offset).read(), offset
@@ -367,7 +367,7 @@ def _read_log(log: Log, log_view: LogView, first_wanted: Offset) -> deque[Waitin
                     continue
                 log_view.restore_batch(Batch(batch.base_offset, batch.epoch, batch.entries))
                 if batch.end_offset > first_wanted:
-                    waiting.append(Waiting(batch, header.max_timestamp, header.size))
+                    waiting.append(Uncommitted(batch, header.max_timestamp, header.size))
             if offset <= begun:
                 raise CorruptRecordError("no whole batch is there")
         except (CorruptRecordError, WireError) as error:

@@ -1,6 +1,6 @@
 """The loop around `raft.driver`: messages in, then steps until nothing is left to do.
 
-Requests to the controller are decided between two steps of the driver, and proposed at once.  A decision about
+Proposals to the controller are decided between two steps of the driver, and proposed at once.  A decision about
 many partitions takes several steps of the event loop (`proposals`).
 """
 
@@ -16,7 +16,7 @@ from barnabas.raft.driver import Driver
 from barnabas.raft.entries import Opaque
 from barnabas.raft.log_view import LogView
 from barnabas.raft.messages import Message, Propose, Received, Tick
-from barnabas.server.kraft.proposals import Requests
+from barnabas.server.kraft.proposals import Proposals
 from barnabas.server.net.context import RequestContext
 from barnabas.server.observe.history import asker
 from barnabas.wire.codec.message import Message as WireMessage
@@ -52,7 +52,7 @@ class QuorumSteps:
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
         driver: Driver,
-        requests: Requests,
+        requests: Proposals,
         log_view: LogView,
         *,
         on_step: Callable[[float], None],

@@ -52,7 +52,7 @@ __all__ = [
     "QuorumThread",
     "SetAside",
     "StoreStatistics",
-    "Waiting",
+    "Uncommitted",
     "image_of",
 ]
 
@@ -101,7 +101,7 @@ def _nothing() -> None:
     pass
 
 
-class Waiting(NamedTuple):
+class Uncommitted(NamedTuple):
     """A batch that stands in the log and waits to be committed."""
 
     batch: Batch
@@ -164,7 +164,7 @@ class MetadataStore:
         log_view: LogView,
         saved: ElectionState | None,
         image: MetadataImage,
-        waiting: deque[Waiting],
+        waiting: deque[Uncommitted],
     ) -> None:
         self.disk = disk
         self.clock = clock
@@ -245,7 +245,7 @@ class MetadataStore:
             self.log.append_as_follower(raw, now)
             size = len(raw)
         self.log.write()
-        self.waiting.append(Waiting(batch, timestamp, size))
+        self.waiting.append(Uncommitted(batch, timestamp, size))
 
     def truncate(self, end_offset: Offset) -> None:
         """Cut the log; batches that waited after the cut are forgotten."""
@@ -438,10 +438,10 @@ class MetadataStore:
             return None
         return RecoveryPoint(offset, self.log_view.epoch_at(offset - 1))
 
-    def committed(self, high_watermark: Offset) -> list[Waiting]:
+    def committed(self, high_watermark: Offset) -> list[Uncommitted]:
         """Take the batches that are below the high watermark by now, in order."""
         self.log.high_watermark = self._committed = high_watermark
-        ready: list[Waiting] = []
+        ready: list[Uncommitted] = []
         while self.waiting and self.waiting[0].batch.end_offset <= high_watermark:
             ready.append(self.waiting.popleft())
         return ready

@@ -61,14 +61,14 @@ if TYPE_CHECKING:
     from barnabas.server.replication.fast_fencing import FastFencing
     from barnabas.server.rights.authorizer import NodeAuthorizer
 
-__all__ = ["Node"]
+__all__ = ["ServerNode"]
 
 LINGER_S = 0.3
 """Seconds for which a node goes on telling clients who leads now, after it has handed everything over."""
 
 
-class Node:
-    """`async with Node(config) as node: node.address` runs a node inside your event loop.
+class ServerNode:
+    """`async with ServerNode(config) as node: node.address` runs a node inside your event loop.
 
     `format_new`: format directories that are new (default: only where the configuration names no roles).
     """
@@ -136,7 +136,7 @@ class Node:
         """Every listener with the port it really has."""
         return tuple(listener.endpoint for listener in self.listeners)
 
-    async def __aenter__(self) -> Node:
+    async def __aenter__(self) -> ServerNode:
         await self.start()
         return self
 
@@ -495,4 +495,4 @@ class Node:
 
     def __repr__(self) -> str:
         state = "ready" if self.ready else "stopped" if self._stopped else "starting"
-        return f"<Node {self.config.node_id} {state} {' '.join(map(str, self.endpoints))}>"
+        return f"<ServerNode {self.config.node_id} {state} {' '.join(map(str, self.endpoints))}>"

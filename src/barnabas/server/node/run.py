@@ -17,7 +17,7 @@ from barnabas.log.segments.open_files import OPEN_FILES, descriptors_for, enough
 from barnabas.server.loop.collector import Collector
 from barnabas.server.loop.system import descriptor_advice, most_descriptors, raise_descriptor_limit
 from barnabas.server.node.exposure import open_listeners
-from barnabas.server.node.process import Node
+from barnabas.server.node.process import ServerNode
 from barnabas.server.observe import events
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def run(
     config: Config,
     *,
     format_new: bool | None = None,
-    on_ready: Callable[[Node], object] | None = None,
+    on_ready: Callable[[ServerNode], object] | None = None,
     loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
     input_ends: int | None = None,
     first: FirstStart | None = None,
@@ -102,13 +102,13 @@ def run(
 async def _run(
     config: Config,
     format_new: bool | None,
-    on_ready: Callable[[Node], object] | None,
+    on_ready: Callable[[ServerNode], object] | None,
     input_ends: int | None,
     first: FirstStart | None,
     collector: Collector,
 ) -> BaseException | None:
     """Run a node until a signal or its failure, which is returned."""
-    node = Node(config, format_new=format_new)
+    node = ServerNode(config, format_new=format_new)
     told = asyncio.Event()
 
     def signalled(number: int) -> None:
@@ -142,7 +142,7 @@ async def _run(
     return node.failure
 
 
-def _look_at_descriptors(node: Node) -> None:
+def _look_at_descriptors(node: ServerNode) -> None:
     """Say so if not every partition of this node can have a file open at the same time."""
     broker = node.broker
     partitions = 0 if broker is None else sum(1 for _ in broker.logs.all_logs())
@@ -155,7 +155,7 @@ def _look_at_descriptors(node: Node) -> None:
         )
 
 
-async def _start(node: Node, config: Config, first: FirstStart | None) -> None:
+async def _start(node: ServerNode, config: Config, first: FirstStart | None) -> None:
     if first is not None:
         from barnabas.log.files.disk import OsDisk
         from barnabas.server.loop.system import SystemClock, SystemRandomness
@@ -180,7 +180,7 @@ def _loop_failed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> No
         loop.default_exception_handler(context)
 
 
-def about(node: Node) -> dict[str, Any]:
+def about(node: ServerNode) -> dict[str, Any]:
     """Return what is told of a node that is ready: its ids, directories, listeners."""
     home, config = node.storage, node.config
     assert home is not None

@@ -17,7 +17,7 @@ from barnabas.config import Config
 from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
 from barnabas.server.node.format import FormatPlan, format_directories
-from barnabas.server.node.process import Node as Process
+from barnabas.server.node.process import ServerNode
 from barnabas.sim.cluster.loop import Scheduler, VirtualLoop
 from barnabas.sim.cluster.network import Network
 from barnabas.sim.cluster.platform import SlowDisk, VirtualPlatform
@@ -68,7 +68,7 @@ class SimNode:
         self.disk = self._new_disk()
         self.aside: SlowDisk | None = None
         """Its own disk, while an operator has put another one in its place."""
-        self.process: Process | None = None
+        self.process: ServerNode | None = None
         self.loop: VirtualLoop | None = None
         self.run_number = 0
         self.stopping = False
@@ -203,7 +203,7 @@ class SimNode:
             on_error=self._callback_failed,
             disk_time=lambda: self.disk.takes(world.time),
         )
-        self.process = Process(
+        self.process = ServerNode(
             Config.load(self.properties()),
             disk=self.disk,
             clock=self.clock,
@@ -214,7 +214,7 @@ class SimNode:
         world.tell(self.id, f"starts (life {self.run_number})")
         loop.call_soon(lambda: loop.create_task(self._main(self.process), name="main"))
 
-    async def _main(self, process: Process | None) -> None:
+    async def _main(self, process: ServerNode | None) -> None:
         """As `server.node.run.run`, without signals."""
         assert process is not None and self.loop is not None
         self.loop.create_task(self._recovered(process), name="recovered")
@@ -230,7 +230,7 @@ class SimNode:
             await process.stop()
             self._exit(f"failed: {process.failure}")
 
-    async def _recovered(self, process: Process) -> None:
+    async def _recovered(self, process: ServerNode) -> None:
         """Tell when the directories are open.  (The step that opened them ends in waiting for the quorum's.)"""
         while process.storage is None:  # noqa: ASYNC110 - nobody but us wants to know
             await asyncio.sleep(0)
@@ -260,7 +260,7 @@ class SimNode:
             process, loop = self.process, self.loop
             loop.call_soon(lambda: loop.create_task(self._stop(process), name="stop"))
 
-    async def _stop(self, process: Process) -> None:
+    async def _stop(self, process: ServerNode) -> None:
         if process.ready:
             await process.stop()
             self._exit("stopped in order" if process.failure is None else f"stopped: {process.failure}")

@@ -23,7 +23,7 @@ from barnabas.sim.cluster.invariants import LOOK_EVERY, Invariants
 from barnabas.sim.cluster.loop import RoundInCircles
 from barnabas.sim.cluster.world import World
 from barnabas.sim.cluster.wrong_format import WrongFormat
-from barnabas.sim.kernel.report import InvariantViolation, Line, Occurrence, Report
+from barnabas.sim.kernel.report import InvariantViolation, Occurrence, Report, StoryLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -269,7 +269,7 @@ class _Said(logging.Handler):
         if record.exc_info:
             text += "\n" + "".join(traceback.format_exception(*record.exc_info))
         if world.story is not None:
-            world.story.append(Line(world.time, loop.host.name if loop is not None else "world", text))
+            world.story.append(StoryLine(world.time, loop.host.name if loop is not None else "world", text))
 
 
 def run_seed(

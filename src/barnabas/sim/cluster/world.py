@@ -19,7 +19,7 @@ from barnabas.sim.cluster.node import SimNode
 from barnabas.sim.cluster.setup import Setup
 from barnabas.sim.kernel.clock import NodeClock
 from barnabas.sim.kernel.disk import Loss
-from barnabas.sim.kernel.report import InvariantViolation, Line
+from barnabas.sim.kernel.report import InvariantViolation, StoryLine
 from barnabas.sim.kernel.rng import SeededRandomness
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class World:
         self.setup = setup or Setup.of(random.Random(f"cluster setup {seed}"))
         self.network = Network(self.scheduler, random.Random(f"cluster network {seed}"))
         self.network.window = self.setup.window
-        self.story: list[Line] | None = [] if story else None
+        self.story: list[StoryLine] | None = [] if story else None
         self.calm = False
         """Faults and operators are done with."""
         self.graves: list[VirtualLoop] = []
@@ -157,7 +157,7 @@ class World:
         """A line of the story, and part of the fingerprint."""
         self._hash.update(f"{self.time!r} {who} {text};".encode())
         if self.story is not None:
-            self.story.append(Line(self.time, f"n{who}" if isinstance(who, int) else who, text))
+            self.story.append(StoryLine(self.time, f"n{who}" if isinstance(who, int) else who, text))
 
     def trace(self, text: str) -> None:
         """Part of the fingerprint only."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from barnabas.sim.kernel.events import StepLimit
 
-__all__ = ["InvariantViolation", "Line", "Occurrence", "Report", "ending", "recorded", "timeline"]
+__all__ = ["InvariantViolation", "Occurrence", "Report", "StoryLine", "ending", "recorded", "timeline"]
 
 
 class InvariantViolation(AssertionError):  # noqa: N818 - the name of what happened
@@ -24,7 +24,7 @@ class InvariantViolation(AssertionError):  # noqa: N818 - the name of what happe
         self.text = text
 
 
-class Line(NamedTuple):
+class StoryLine(NamedTuple):
     """A line of the story.  `who`: a node, a client, or the world."""
 
     time: float
@@ -61,7 +61,7 @@ class Report:
     cpu_seconds: float = 0.0
     faults: list[Occurrence] = field(default_factory=list)
     operations: Counter[str] = field(default_factory=Counter)
-    story: list[Line] = field(default_factory=list)
+    story: list[StoryLine] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from barnabas.sim.kernel.pool import run_in_pool
 from barnabas.sim.kernel.report import InvariantViolation, Occurrence, Report, ending, recorded, timeline
 from barnabas.sim.quorum.invariants.catalogue import watch
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.setup import Setup
 from barnabas.sim.quorum.workload import Writers
 from barnabas.sim.quorum.world import World
@@ -111,16 +111,16 @@ class AllMovedRun:
         self.occurrences.append(Occurrence(world.time, "all moved", what, 0.0))
         world.tell(0, f"all move: {what}")
 
-    def _lose(self, node: Node) -> None:
+    def _lose(self, node: Machine) -> None:
         """The known one is lost once more; it comes back where it was."""
         if node.process is not None:
             node.off(self.world.loss(), "power cut")
             node.restart_at = self.world.time + 1.0
 
-    def _down(self, node: Node, why: str) -> None:
+    def _down(self, node: Machine, why: str) -> None:
         self.world.at(1.0, lambda: self._start(node))
 
-    def _start(self, node: Node) -> None:
+    def _start(self, node: Machine) -> None:
         if node.process is None and node.restart_at <= self.world.time + 1e-9:
             node.start()
         elif node.process is None:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 
 from barnabas.model import ZERO_UUID, ReplicaKey
 from barnabas.raft.voters import VoterSet
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.world import World
 
 __all__ = ["found", "may_lose", "may_move", "sets_in_force", "whole"]
@@ -45,7 +45,7 @@ def whole(world: World, key: ReplicaKey) -> bool:
     return key.directory_id in (ZERO_UUID, node.key.directory_id)
 
 
-def may_move(world: World, *moving: Node) -> bool:
+def may_move(world: World, *moving: Machine) -> bool:
     """Whether these nodes may change their addresses now.
 
     A voter that moved is found again once it has told the leader.  Until then the others must be able to
@@ -57,7 +57,7 @@ def may_move(world: World, *moving: Node) -> bool:
     )
 
 
-def found(world: World, voters: VoterSet, among: Collection[Node]) -> int:
+def found(world: World, voters: VoterSet, among: Collection[Machine]) -> int:
     """How many of these voters have their disk and stand where the set says, among these nodes."""
     count = 0
     for voter in voters:
@@ -67,7 +67,7 @@ def found(world: World, voters: VoterSet, among: Collection[Node]) -> int:
     return count
 
 
-def may_lose(world: World, node: Node, *, quiet: bool) -> bool:
+def may_lose(world: World, node: Machine, *, quiet: bool) -> bool:
     """Return whether the disk of `node` may be destroyed now.  `quiet`: no change of the voters is under way.
 
     While one is, a node outside every set may be on its way in: its leader believes for a fetch timeout that it

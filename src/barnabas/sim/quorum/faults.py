@@ -9,7 +9,7 @@ from barnabas.sim.kernel.fault import Fault, LinkCut, NodeFault, both_ways
 from barnabas.sim.quorum.budget import may_lose
 from barnabas.sim.quorum.invariants.committed_log import METADATA
 from barnabas.sim.quorum.network import Network
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.world import World
 
 __all__ = ["FAULTS", "QuorumFault"]
@@ -22,11 +22,11 @@ class QuorumFault(Fault[World]):
 
     # What the nouns below choose from.
 
-    def _up(self) -> Node | None:
+    def _up(self) -> Machine | None:
         up = [node for node in self.world.nodes.values() if node.up and not node.paused]
         return self._one(up)
 
-    def _one(self, nodes: list[Node]) -> Node | None:
+    def _one(self, nodes: list[Machine]) -> Machine | None:
         """One of them; often the leader, where most can go wrong."""
         leader = self.world.leader
         if leader is not None and leader in nodes and self.rng.random() < 0.35:
@@ -37,7 +37,7 @@ class QuorumFault(Fault[World]):
         return list(self.world.nodes)
 
 
-class _OnANode(QuorumFault, NodeFault[World, Node]):
+class _OnANode(QuorumFault, NodeFault[World, Machine]):
     """A fault of one node that runs."""
 
 
@@ -196,7 +196,7 @@ class Reset(_OnANode):
     name = "reset"
     duration = (0.0, 0.0)
 
-    def strike(self, node: Node) -> str:
+    def strike(self, node: Machine) -> str:
         self.world.reset(node.id)
         return f"node {node.id}"
 
@@ -211,7 +211,7 @@ class PowerCut(_OnANode):
     rate = 3.0
     duration = (0.1, 5.0)
 
-    def strike(self, node: Node) -> str:
+    def strike(self, node: Machine) -> str:
         loss = self.world.loss()
         node.off(loss, f"power cut, loses {loss} of what was not synced", reset=self.rng.random() < 0.5)
         node.restart_at = self.world.time + self.lasts
@@ -225,7 +225,7 @@ class PersistPoint(_OnANode):
     rate = 3.0
     duration = (3.0, 5.0)
 
-    def strike(self, node: Node) -> str:
+    def strike(self, node: Machine) -> str:
         step = self.rng.choice((0, 1, 2, 3, 5, 8, 13, 30))
         self.disk = node.disk
         self.disk.crash_at(step)
@@ -273,7 +273,7 @@ class Pause(_OnANode):
     rate = 2.0
     duration = (0.05, 6.0)
 
-    def strike(self, node: Node) -> str:
+    def strike(self, node: Machine) -> str:
         self.run_number = node.run_number
         node.pause()
         return f"node {node.id}"
@@ -289,7 +289,7 @@ class WallClock(_OnANode):
     name = "clock jump"
     duration = (1.0, 10.0)
 
-    def strike(self, node: Node) -> str:
+    def strike(self, node: Machine) -> str:
         self.jump = self.rng.choice((-3_600_000, -1_000, 1_000, 3_600_000))
         node.clock.skew_ms += self.jump
         return f"node {node.id} by {self.jump} ms"
@@ -304,7 +304,7 @@ class Drift(_OnANode):
     name = "clock drift"
     duration = (1.0, 10.0)
 
-    def strike(self, node: Node) -> str:
+    def strike(self, node: Machine) -> str:
         rate = self.rng.choice((0.5, 0.8, 1.25, 2.0))
         self._set(rate)
         return f"node {node.id} at {rate}"
@@ -327,7 +327,7 @@ class SlowDisk(_OnANode):
     name = "slow disk"
     rate = 1.5
 
-    def strike(self, node: Node) -> str:
+    def strike(self, node: Machine) -> str:
         slow = self.rng.choice((0.05, 0.3, 1.0))
         node.latency = (slow / 2, slow)
         return f"node {node.id}, {slow} s"
@@ -343,7 +343,7 @@ class _Failing(_OnANode):
     reason: ClassVar[str] = "Input/output error"
     duration = (0.1, 3.0)
 
-    def strike(self, node: Node) -> str:
+    def strike(self, node: Machine) -> str:
         self.disk = node.disk
         node.damaged = True
         self.disk.fail(self.operation, reason=self.reason)
@@ -382,7 +382,7 @@ class FullDisk(_OnANode):
     name = "full disk"
     duration = (0.3, 3.0)
 
-    def strike(self, node: Node) -> str:
+    def strike(self, node: Machine) -> str:
         self.disk = node.disk
         node.damaged = True
         self.disk.full_after(self.rng.choice((0, 100, 1000)))

@@ -9,7 +9,7 @@ from barnabas.raft.messages import RemoveVoterRequest, UpgradeRequest
 from barnabas.raft.roles import Leader
 from barnabas.sim.kernel.report import InvariantViolation
 from barnabas.sim.quorum.budget import found, sets_in_force
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.safety import SafetyPhase
 from barnabas.sim.quorum.targeted_faults import TargetedFault
 from barnabas.sim.quorum.world import World
@@ -22,13 +22,13 @@ class Leaving(TargetedFault):
 
     name = "a lasting cut while the leader removes itself"
 
-    def __init__(self, world: World, leader: Node, other: Node) -> None:
+    def __init__(self, world: World, leader: Machine, other: Machine) -> None:
         self.world = world
         self.leader = leader
         self.other = other
         self.cut = False
 
-    def appended(self, node: Node, batch: Batch) -> None:
+    def appended(self, node: Machine, batch: Batch) -> None:
         if self.cut or node is not self.leader or batch.raw is not None:
             return
         for entry in batch.entries:
@@ -44,7 +44,7 @@ class LivenessPhase:
     def __init__(self, safety: SafetyPhase) -> None:
         self.safety = safety
         self.world = safety.world
-        self.core: list[Node] = []
+        self.core: list[Machine] = []
         self.quiet = False
         """No change of the voters was under way when the faults ended."""
 
@@ -134,12 +134,12 @@ class LivenessPhase:
                 self._start(node)
         self.core = [node for node in world.nodes.values() if not node.apart]
 
-    def _start(self, node: Node) -> None:
+    def _start(self, node: Machine) -> None:
         if node.process is None:
             node.restart_at = inf
             self.safety.start(node)
 
-    def _break(self, node: Node) -> None:
+    def _break(self, node: Machine) -> None:
         how = self.safety.rng.choice(("off", "cut off", "deaf", "mute"))
         others = [other for other in self.world.nodes if other != node.id]
         network = self.world.network
@@ -186,7 +186,7 @@ class LivenessPhase:
 
     # What is demanded.
 
-    def _leader(self) -> Node | None:
+    def _leader(self) -> Machine | None:
         leaders = [
             node
             for node in self.core
@@ -241,7 +241,7 @@ class LivenessPhase:
             if rate > 60:
                 self._fail("L4", f"{rate:.0f} messages per node and second, though nothing happens")
 
-    def _deaf_to(self, leader: Node) -> list[tuple[int, int]]:
+    def _deaf_to(self, leader: Machine) -> list[tuple[int, int]]:
         """A voter that does not hear the leader, though everybody else: it must not make the others leave it."""
         world = self.world
         assert leader.process is not None

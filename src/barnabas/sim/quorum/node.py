@@ -25,21 +25,21 @@ from barnabas.sim.kernel.disk import Crashed, Loss, MemoryDisk
 from barnabas.sim.quorum.observer import Observer
 from barnabas.sim.quorum.process import DIRECTORY, Process, ProcessWorld
 
-__all__ = ["Node", "NodeWorld"]
+__all__ = ["Machine", "NodeWorld"]
 
 
 class NodeWorld(ProcessWorld, Protocol):
     """The world, as far as a node needs it: who watches it, and who is told when it goes down."""
 
-    invariants: Observer[Node]
-    invariants_apart: Observer[Node]
+    invariants: Observer[Machine]
+    invariants_apart: Observer[Machine]
 
-    def down(self, node: Node, why: str) -> None: ...
+    def down(self, node: Machine, why: str) -> None: ...
     def reset(self, node_id: NodeId) -> None: ...
-    def bury(self, node: Node) -> None: ...
+    def bury(self, node: Machine) -> None: ...
 
 
-class Node:
+class Machine:
     """A machine.  `process` is None while it is down."""
 
     def __init__(self, world: NodeWorld, node_id: NodeId) -> None:
@@ -82,7 +82,7 @@ class Node:
         """What was durable here when it lost that role: no leader counts more."""
 
     def __repr__(self) -> str:
-        return f"<Node {self.id} run={self.run_number} {self.process or 'down'}>"
+        return f"<Machine {self.id} run={self.run_number} {self.process or 'down'}>"
 
     def _key(self) -> ReplicaKey:
         return ReplicaKey(self.id, Uuid.of(self.id, self.disk_number + 1))
@@ -97,7 +97,7 @@ class Node:
         return Voter(self.key, self.endpoints, self.versions)
 
     @property
-    def invariants(self) -> Observer[Node]:
+    def invariants(self) -> Observer[Machine]:
         """Who hears of what it does; nobody, while it is of another quorum."""
         return self.world.invariants_apart if self.apart else self.world.invariants
 

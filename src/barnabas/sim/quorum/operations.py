@@ -24,7 +24,7 @@ from barnabas.raft.messages import (
 )
 from barnabas.raft.voters import VersionRange
 from barnabas.sim.quorum.budget import may_lose, may_move
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.workload import Operator, reassign
 from barnabas.sim.quorum.world import World
 
@@ -40,7 +40,7 @@ class Scene(NamedTuple):
     size: int
 
     @property
-    def leader(self) -> Node | None:
+    def leader(self) -> Machine | None:
         return self.world.leader
 
     @property
@@ -76,7 +76,7 @@ def add(scene: Scene) -> bool:
     return True
 
 
-def _add(scene: Scene, node: Node, then: Callable[[ErrorCode | None], None] | None = None) -> None:
+def _add(scene: Scene, node: Machine, then: Callable[[ErrorCode | None], None] | None = None) -> None:
     wait = scene.rng.random() < 0.7
     request = AddVoterRequest(node.key, node.endpoints, scene.timeout, wait, scene.world.setup.cluster_id)
     scene.operator.ask("add", request, then)
@@ -191,7 +191,7 @@ def replace_disk(scene: Scene) -> bool:
     return False
 
 
-def _exchange(scene: Scene, node: Node, old: ReplicaKey) -> None:
+def _exchange(scene: Scene, node: Machine, old: ReplicaKey) -> None:
     new = node.key
 
     def removed(outcome: ErrorCode | None) -> None:
@@ -219,11 +219,11 @@ def change_all_addresses(scene: Scene) -> bool:
     return True
 
 
-def _move_later(scene: Scene, node: Node) -> None:
+def _move_later(scene: Scene, node: Machine) -> None:
     _move(scene, node)
 
 
-def _move(scene: Scene, node: Node) -> bool:
+def _move(scene: Scene, node: Machine) -> bool:
     world = scene.world
     if world.calm or node.process is None or not may_move(world, node) or _being_added(scene, node):
         return False
@@ -232,7 +232,7 @@ def _move(scene: Scene, node: Node) -> bool:
     return True
 
 
-def _being_added(scene: Scene, node: Node) -> bool:
+def _being_added(scene: Scene, node: Machine) -> bool:
     """Whether it may become a voter at its old address any moment."""
     return node.id not in scene.voter_ids and (not scene.quiet or scene.world.setup.auto_join)
 

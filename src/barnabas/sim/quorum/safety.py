@@ -9,7 +9,7 @@ from barnabas.raft.membership.target import TARGET
 from barnabas.sim.kernel.report import Occurrence
 from barnabas.sim.quorum.faults import FAULTS, QuorumFault
 from barnabas.sim.quorum.invariants.catalogue import watch
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.operations import OPERATIONS, Scene
 from barnabas.sim.quorum.targeted_faults import TARGETED_FAULTS
 from barnabas.sim.quorum.workload import Autopilot, Operator, Writers
@@ -164,7 +164,7 @@ class SafetyPhase:
 
     # Restarts.
 
-    def _down(self, node: Node, why: str) -> None:
+    def _down(self, node: Machine, why: str) -> None:
         """A node is down: somebody starts it again after a while."""
         run_number = node.run_number
         delay = self.rng.choice((0.1, 0.5, 1.0, 2.0, 6.0)) * self.rng.uniform(0.5, 1.5)
@@ -178,7 +178,7 @@ class SafetyPhase:
 
         self.world.at(delay, start)
 
-    def start(self, node: Node) -> None:
+    def start(self, node: Machine) -> None:
         started = node.start()
         if node.rotten:
             if started and node.process is not None:

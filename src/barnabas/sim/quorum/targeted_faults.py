@@ -14,7 +14,7 @@ from barnabas.raft.entries import Batch, SnapshotId, VotersEntry
 from barnabas.raft.messages import Resign
 from barnabas.raft.roles import Leader
 from barnabas.sim.quorum.faults import QuorumFault
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 
 __all__ = [
     "TARGETED_FAULTS",
@@ -56,22 +56,22 @@ class TargetedFault(QuorumFault):
 
     # What it sees.
 
-    def led(self, node: Node) -> None:
+    def led(self, node: Machine) -> None:
         """The node leads from now on."""
 
-    def appended(self, node: Node, batch: Batch) -> None:
+    def appended(self, node: Machine, batch: Batch) -> None:
         """A batch stands in the node's log."""
 
-    def installing(self, node: Node, snapshot: SnapshotId) -> None:
+    def installing(self, node: Machine, snapshot: SnapshotId) -> None:
         """The node is about to replace its log by a snapshot."""
 
-    def stood(self, node: Node) -> None:
+    def stood(self, node: Machine) -> None:
         """The node stands for election."""
 
-    def voted(self, node: Node, candidate: ReplicaKey) -> None:
+    def voted(self, node: Machine, candidate: ReplicaKey) -> None:
         """A vote of the node leaves it."""
 
-    def truncating(self, node: Node, end_offset: Offset) -> None:
+    def truncating(self, node: Machine, end_offset: Offset) -> None:
         """The node is about to cut its log."""
 
     # What it does.
@@ -91,14 +91,14 @@ class TargetedFault(QuorumFault):
     def _say(self, text: str) -> None:
         self.world.tell(0, f"{self.name}: {text}")
 
-    def _leader(self) -> Node | None:
+    def _leader(self) -> Machine | None:
         """The leader, if it has others to replicate to."""
         node = self.world.leader
         if node is None or node.process is None or node.paused or len(node.process.node.voters) < 3:
             return None
         return node
 
-    def _write(self, node: Node, count: int) -> None:
+    def _write(self, node: Machine, count: int) -> None:
         for _ in range(count):
             if node.process is not None:
                 self.world.write(node)
@@ -137,7 +137,7 @@ class FigureEight(TargetedFault):
         self._write(node, self.rng.randint(4, 12))
         return f"leader {self.old} of epoch {self.epoch} is cut off"
 
-    def led(self, node: Node) -> None:
+    def led(self, node: Machine) -> None:
         assert node.process is not None
         everybody = set(self.world.nodes)
         if self.step == 2 and node.id != self.old and node.process.node.epoch > self.epoch:
@@ -159,7 +159,7 @@ class FigureEight(TargetedFault):
             if self.rng.random() < 0.5:  # all of its old entries, and nothing of its new epoch
                 self.least = role.epoch_start
 
-    def appended(self, node: Node, batch: Batch) -> None:
+    def appended(self, node: Machine, batch: Batch) -> None:
         if self.step != 4 or node.id not in self.waiting:
             return
         if batch.epoch <= self.epoch and batch.base_offset >= self.first and batch.end_offset >= self.least:
@@ -207,7 +207,7 @@ class StrayLog(TargetedFault):
         else:
             self.world.at(0.25, self._look)
 
-    def _forgot(self, node: Node) -> bool:
+    def _forgot(self, node: Machine) -> bool:
         if node.process is None or not node.process.node.is_leader or node is self.node:
             return False
         log_view = node.process.log_view
@@ -215,7 +215,7 @@ class StrayLog(TargetedFault):
             node.process.snapshot()  # an operator's request: it may be made at any time
         return node.process is not None and log_view.log_start > self.fork
 
-    def installing(self, node: Node, snapshot: SnapshotId) -> None:
+    def installing(self, node: Machine, snapshot: SnapshotId) -> None:
         if node is self.node and self.rng.random() < 0.8:
             _lose_power_soon(node, self.rng.randint(4, 24))
 
@@ -229,7 +229,7 @@ class InstallPoint(TargetedFault):
     def plan(self) -> str | None:
         return "whoever installs a snapshot"
 
-    def installing(self, node: Node, snapshot: SnapshotId) -> None:
+    def installing(self, node: Machine, snapshot: SnapshotId) -> None:
         if self.rng.random() < 0.5:
             _lose_power_soon(node, self.rng.randint(0, 24))
 
@@ -240,7 +240,7 @@ class TornWrites(TargetedFault):
     name = "power cut in a burst of writes"
     rate = 1.5
     duration = (0.2, 3.0)
-    victim: Node | None = None
+    victim: Machine | None = None
 
     def plan(self) -> str | None:
         leader = self.world.leader
@@ -254,18 +254,18 @@ class TornWrites(TargetedFault):
         self._lose(leader)
         return f"leader {leader.id}"
 
-    def appended(self, node: Node, batch: Batch) -> None:
+    def appended(self, node: Machine, batch: Batch) -> None:
         if node is self.victim and not node.paused:
             self.victim = None
             self.world.at(self.rng.uniform(0.0, 0.0005), lambda: self._lose(node))
 
-    def _lose(self, node: Node) -> None:
+    def _lose(self, node: Machine) -> None:
         if node.process is not None:
             node.off("some", "power cut in a burst of writes")
             node.restart_at = self.world.time + self.lasts
 
 
-def _lose_power_soon(node: Node, step: int) -> None:
+def _lose_power_soon(node: Machine, step: int) -> None:
     disk, run_number = node.disk, node.run_number
     disk.crash_at(step)
 
@@ -289,7 +289,7 @@ class LateVotes(TargetedFault):
         self.candidate = self.epoch = 0
         return "the answers to the next candidate"
 
-    def stood(self, node: Node) -> None:
+    def stood(self, node: Machine) -> None:
         assert node.process is not None
         epoch = node.process.node.epoch
         if not self.candidate:
@@ -326,7 +326,7 @@ class KillThenPowerCut(TargetedFault):
     name = "kill, then a power cut"
     rate = 2.0
     duration = (0.5, 4.0)
-    victim: Node | None = None
+    victim: Machine | None = None
 
     def plan(self) -> str | None:
         up = [node for node in self.world.nodes.values() if node.up and not node.paused and not node.apart]
@@ -340,7 +340,7 @@ class KillThenPowerCut(TargetedFault):
             self.world.at(0.001, lambda: self._write(leader, self.rng.choice((3, 8))))
         return f"node {self.victim.id}"
 
-    def appended(self, node: Node, batch: Batch) -> None:
+    def appended(self, node: Machine, batch: Batch) -> None:
         if node is self.victim and not node.paused:
             self.victim = None
             self.world.at(self.rng.uniform(0.0005, 0.02), lambda: self._kill(node))
@@ -350,7 +350,7 @@ class KillThenPowerCut(TargetedFault):
             self.victim.latency = (0.0002, 0.002)
         super().end()
 
-    def _kill(self, node: Node) -> None:
+    def _kill(self, node: Machine) -> None:
         node.latency = (0.0002, 0.002)
         if node.process is None or node.damaged:
             return
@@ -359,7 +359,7 @@ class KillThenPowerCut(TargetedFault):
         node.restart_at = self.world.time + again
         self.world.at(again, lambda: self._start(node))
 
-    def _start(self, node: Node) -> None:
+    def _start(self, node: Machine) -> None:
         if node.process is not None or node.damaged or not node.start():
             return
         run_number = node.run_number
@@ -391,7 +391,7 @@ class EpochBegun(TargetedFault):
         leader.process.receive(Resign(leader.process.node.epoch))
         return "the next leaders"
 
-    def led(self, node: Node) -> None:
+    def led(self, node: Machine) -> None:
         if self.times >= 2 or self._cuts:
             return
         self.times += 1
@@ -404,7 +404,7 @@ class EpochBegun(TargetedFault):
         self._say(f"leader {node.id} of epoch {self.epoch} is cut off, with {self.witness or 'nobody'}")
         self.world.at(self.rng.uniform(2.0, 4.0), self._mend)
 
-    def _epoch(self, node: Node) -> int:
+    def _epoch(self, node: Machine) -> int:
         assert node.process is not None
         return node.process.node.epoch
 
@@ -417,7 +417,7 @@ class RoleLost(TargetedFault):
     name = "a voter without the controller role"
     rate = 2.0
     duration = (3.0, 10.0)
-    victim: Node | None = None
+    victim: Machine | None = None
 
     def plan(self) -> str | None:
         up = [node for node in self.world.nodes.values() if node.up and not node.paused and not node.apart]
@@ -427,7 +427,7 @@ class RoleLost(TargetedFault):
         self.world.at(0.0, lambda: self._strike(node))
         return f"node {node.id}"
 
-    def appended(self, node: Node, batch: Batch) -> None:
+    def appended(self, node: Machine, batch: Batch) -> None:
         process = node.process
         if self.victim is not None or process is None or batch.raw is not None or not process.node.is_leader:
             return
@@ -438,7 +438,7 @@ class RoleLost(TargetedFault):
                 if not before.has(key) and new.key == key and new.up and not new.paused:
                     self.world.at(0.0, lambda new=new: self._strike(new))  # type: ignore[misc]
 
-    def _strike(self, node: Node) -> None:
+    def _strike(self, node: Machine) -> None:
         if (
             self not in self.world.onlookers
             or self.victim is not None
@@ -452,7 +452,7 @@ class RoleLost(TargetedFault):
         node.restart_at = self.world.time + self.rng.uniform(0.01, 0.2)
         self.world.when(node.restart_at, lambda: self._start(node))
 
-    def _start(self, node: Node) -> None:
+    def _start(self, node: Machine) -> None:
         if node.process is None and node.without_role and not node.damaged:
             node.start()
 

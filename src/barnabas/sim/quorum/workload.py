@@ -24,7 +24,7 @@ from barnabas.raft.messages import (
 )
 from barnabas.raft.value import altered
 from barnabas.sim.quorum.invariants.committed_log import FEATURES, SETTINGS_OF
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.world import World
 from barnabas.wire.metadata import ConfigRecord
 
@@ -59,7 +59,7 @@ class Writers:
                     self.write(node)
         self.world.at(self._rng.expovariate(1 / self.interval), self._next)
 
-    def write(self, node: Node) -> str | None:
+    def write(self, node: Machine) -> str | None:
         """Propose one batch at this node; the write's name, None where it does not lead."""
         process = node.process
         if process is None:
@@ -224,7 +224,7 @@ class Autopilot:
                     self._order(node, altered(order, standbys=places))
         world.at(order.interval, lambda: self._look(order))
 
-    def _order(self, node: Node, order: Supervise) -> None:
+    def _order(self, node: Machine, order: Supervise) -> None:
         process = node.process
         if process is None:
             return

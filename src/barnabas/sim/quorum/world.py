@@ -33,11 +33,11 @@ from barnabas.raft.voters import Voter
 from barnabas.server.node.format import FormatPlan, format_directories
 from barnabas.sim.kernel.disk import Loss, MemoryDisk
 from barnabas.sim.kernel.events import EventHeap
-from barnabas.sim.kernel.report import InvariantViolation, Line
+from barnabas.sim.kernel.report import InvariantViolation, StoryLine
 from barnabas.sim.kernel.rng import SeededRandomness
 from barnabas.sim.quorum.invariants.committed_log import CommittedLog
 from barnabas.sim.quorum.network import Network
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.observer import Observer
 from barnabas.sim.quorum.process import DIRECTORY, Process
 from barnabas.sim.quorum.requests import Asker, ChangeAsked
@@ -53,12 +53,12 @@ class Onlooker(Protocol):
 
     separates: ClassVar[bool]
 
-    def led(self, node: Node) -> None: ...
-    def appended(self, node: Node, batch: Batch) -> None: ...
-    def installing(self, node: Node, snapshot: SnapshotId) -> None: ...
-    def stood(self, node: Node) -> None: ...
-    def voted(self, node: Node, candidate: ReplicaKey) -> None: ...
-    def truncating(self, node: Node, end_offset: Offset) -> None: ...
+    def led(self, node: Machine) -> None: ...
+    def appended(self, node: Machine, batch: Batch) -> None: ...
+    def installing(self, node: Machine, snapshot: SnapshotId) -> None: ...
+    def stood(self, node: Machine) -> None: ...
+    def voted(self, node: Machine, candidate: ReplicaKey) -> None: ...
+    def truncating(self, node: Machine, end_offset: Offset) -> None: ...
 
 
 class World(EventHeap):
@@ -74,11 +74,11 @@ class World(EventHeap):
         self.rng = random.Random(f"world {seed}")
         self.setup = setup or Setup.of(random.Random(f"setup {seed}"))
         self.network = Network(self, random.Random(f"network {seed}"))
-        self.story: list[Line] | None = [] if story else None
+        self.story: list[StoryLine] | None = [] if story else None
         self.committed_log = CommittedLog()
-        self.invariants: Observer[Node] = Observer()
+        self.invariants: Observer[Machine] = Observer()
         """Who watches the nodes: nobody, until `invariants.catalogue.watch`."""
-        self.invariants_apart: Observer[Node] = Observer()
+        self.invariants_apart: Observer[Machine] = Observer()
         """Who watches nodes of another quorum: hardly any invariant is about them."""
         self.strangers: set[NodeId] = set()
         """Nodes that were ever formatted to be a quorum of their own."""
@@ -95,17 +95,17 @@ class World(EventHeap):
         """How the controllers' autopilots look; None: they are off."""
         self.onlookers: list[Onlooker] = []
         """Faults that wait for their moment."""
-        self.write: Callable[[Node], object] = lambda node: None
+        self.write: Callable[[Machine], object] = lambda node: None
         """Let a client write to this node."""
-        self.on_down: Callable[[Node, str], None] = lambda node, why: None
+        self.on_down: Callable[[Machine, str], None] = lambda node, why: None
         self.change_pending: Callable[[], bool] = lambda: False
         self.removals: Counter[ReplicaKey] = Counter()
         """Voters that requests name which are on their way or not answered yet: to remove them."""
         self._ports = 0
         self._hash = hashlib.sha256()
-        self.nodes: dict[NodeId, Node] = {}
+        self.nodes: dict[NodeId, Machine] = {}
         for node_id in self.setup.nodes:
-            self.nodes[node_id] = Node(self, node_id)
+            self.nodes[node_id] = Machine(self, node_id)
         for node in self.nodes.values():
             self.format(node, first=node.id in self.setup.first)
             self.moved(node)
@@ -117,7 +117,7 @@ class World(EventHeap):
 
     def tell(self, node: NodeId, text: str) -> None:
         if self.story is not None:
-            self.story.append(Line(self.time, f"n{node}" if node else "", text))
+            self.story.append(StoryLine(self.time, f"n{node}" if node else "", text))
 
     def trace(self, process: Process, message: Message) -> None:
         """A turn was taken: part of the fingerprint."""
@@ -143,7 +143,7 @@ class World(EventHeap):
     # Nodes.
 
     @property
-    def leader(self) -> Node | None:
+    def leader(self) -> Machine | None:
         """The leader of the highest epoch among those that run."""
         leaders = [
             n
@@ -152,7 +152,7 @@ class World(EventHeap):
         ]
         return max(leaders, key=lambda n: n.process.node.epoch if n.process else 0, default=None)
 
-    def format(self, node: Node, *, first: bool, standalone: bool = False) -> None:
+    def format(self, node: Machine, *, first: bool, standalone: bool = False) -> None:
         """What `storage format` does to an empty disk; with `--standalone` the node is a quorum of its own."""
         dynamic = self.setup.kraft_version > 0 or (not first and node.disk_number > 0)
         node.static = not dynamic
@@ -178,7 +178,7 @@ class World(EventHeap):
         self._ports += 1
         return 9000 + self._ports
 
-    def moved(self, node: Node) -> None:
+    def moved(self, node: Machine) -> None:
         """The node listens where its endpoint says from now on."""
         addresses = self.network.addresses
         addresses[f"name-of-{node.id}", 9000] = (
@@ -189,7 +189,7 @@ class World(EventHeap):
         addresses[node.address] = node.id
         self.places.add((node.id, *node.address))
 
-    def move(self, node: Node) -> None:
+    def move(self, node: Machine) -> None:
         """The node, which is down, gets an address where nobody ever was."""
         old = node.endpoints[0]
         node.endpoints = (Endpoint(old.listener, old.host, self.new_port()),)
@@ -200,11 +200,11 @@ class World(EventHeap):
         """Whether that node ever listened at that voter's endpoint."""
         return any((voter.key.id, e.host, e.port) in self.places for e in voter.endpoints)
 
-    def bury(self, node: Node) -> None:
+    def bury(self, node: Machine) -> None:
         """The node's disk is taken away."""
         self.graves[node.key] = node.disk
 
-    def down(self, node: Node, why: str) -> None:
+    def down(self, node: Machine, why: str) -> None:
         self.on_down(node, why)
 
     def loss(self) -> Loss:
@@ -218,7 +218,7 @@ class World(EventHeap):
             if other.id != node_id and other.process is not None and self.network.reaches(node_id, other.id):
                 self._tell_reset(other, node_id)
 
-    def _tell_reset(self, other: Node, node_id: NodeId) -> None:
+    def _tell_reset(self, other: Machine, node_id: NodeId) -> None:
         process, run_number = other.process, other.run_number
         assert process is not None
         self.at(0.001, lambda: other.act(run_number, lambda: process.disconnected(node_id)))

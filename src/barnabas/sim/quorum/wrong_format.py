@@ -18,12 +18,12 @@ from barnabas.sim.quorum.budget import may_lose
 from barnabas.sim.quorum.faults import QuorumFault
 from barnabas.sim.quorum.invariants.committed_log import METADATA
 from barnabas.sim.quorum.invariants.durable_view import saved_election
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 
 __all__ = ["WrongFormat"]
 
 
-def knows_its_quorum(node: Node) -> bool:
+def knows_its_quorum(node: Machine) -> bool:
     """Whether this node cannot go astray: it has written down which quorum it is of, and keeps its disk."""
     saved = saved_election(node.disk, METADATA)
     return not node.apart and not node.rotten and saved is not None and saved.origin != ZERO_UUID
@@ -48,7 +48,7 @@ class WrongFormat(QuorumFault):
                 return self._strike(node)
         return None
 
-    def _strike(self, node: Node) -> str:
+    def _strike(self, node: Machine) -> str:
         world = self.world
         self.node, self.disk_number = node, node.disk_number + 1
         if node.process is not None:

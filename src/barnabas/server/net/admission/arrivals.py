@@ -122,7 +122,7 @@ class Arrivals:
         return f"<Arrivals {self._rate}/s>"
 
 
-class Waiting(Protocol):
+class WaitCounter(Protocol):
     """What counts those who are held."""
 
     def begin_wait(self, host: str, descriptor: int) -> bool:
@@ -155,7 +155,7 @@ class Held(asyncio.Protocol):
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        connections: Waiting,
+        connections: WaitCounter,
         enter: Callable[[], asyncio.BufferedProtocol],
         wait: float,
         has_share: Callable[[str], bool],

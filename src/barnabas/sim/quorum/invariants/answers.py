@@ -24,7 +24,7 @@ from barnabas.raft.messages import (
 from barnabas.sim.quorum.invariants.committed_log import METADATA
 from barnabas.sim.quorum.invariants.durable_view import survives_power_cut
 from barnabas.sim.quorum.invariants.invariant import Invariant
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.requests import ChangeAsked
 from barnabas.sim.quorum.world import World
 
@@ -42,11 +42,11 @@ class HonestAnswers(Invariant):
         super().__init__(world)
         self.withdrawn: set[tuple[ReplicaKey, int, ReplicaKey]] = set()
 
-    def change_asked(self, node: Node, change: ChangeAsked) -> None:
+    def change_asked(self, node: Machine, change: ChangeAsked) -> None:
         committed_log = self.world.committed_log
         change.sets, change.notes = len(committed_log.sets), len(committed_log.targets)
 
-    def change_answered(self, node: Node, change: ChangeAsked, response: Response) -> None:
+    def change_answered(self, node: Machine, change: ChangeAsked, response: Response) -> None:
         assert isinstance(response, ChangeResponse)
         request = change.request
         if response.error is ErrorCode.OPERATION_NOT_ATTEMPTED:
@@ -59,7 +59,7 @@ class HonestAnswers(Invariant):
             # What the leader has decided in this very turn is told on when the turn is over.
             self.world.at(0.0, lambda: self._check(node, change))
 
-    def _wrong_here(self, node: Node, change: ChangeAsked) -> str | None:
+    def _wrong_here(self, node: Machine, change: ChangeAsked) -> str | None:
         process, request = node.process, change.request
         assert process is not None
         if isinstance(request, AddVoterRequest) and not request.ack_when_committed:
@@ -72,7 +72,7 @@ class HonestAnswers(Invariant):
             return "it leads on"
         return None
 
-    def _check(self, node: Node, change: ChangeAsked) -> None:
+    def _check(self, node: Machine, change: ChangeAsked) -> None:
         wrong = self._wrong(change)
         if wrong:
             self.fail(f"{node.key} says that {change} is done, but {wrong}")
@@ -110,7 +110,7 @@ class AnsweredInTime(Invariant):
     bound = 5.0
     """Seconds of the node's clock."""
 
-    def change_asked(self, node: Node, change: ChangeAsked) -> None:
+    def change_asked(self, node: Machine, change: ChangeAsked) -> None:
         process, request = node.process, change.request
         assert process is not None
         limit = process.config.request_timeout
@@ -118,10 +118,10 @@ class AnsweredInTime(Invariant):
             limit = request.timeout
         self._look_at(node.clock.mono + limit + self.bound, node, change)
 
-    def _look_at(self, mono: float, node: Node, change: ChangeAsked) -> None:
+    def _look_at(self, mono: float, node: Machine, change: ChangeAsked) -> None:
         self.world.when(node.clock.world_time_of(mono), lambda: self._look(mono, node, change))
 
-    def _look(self, mono: float, node: Node, change: ChangeAsked) -> None:
+    def _look(self, mono: float, node: Machine, change: ChangeAsked) -> None:
         if change.answered or node.run_number != change.run_number or node.process is None:
             return
         if node.paused or node.process.stopping:
@@ -139,18 +139,18 @@ class WrittenBeforeSent(Invariant):
 
     name = "S2"
 
-    def sending(self, node: Node, request: Request) -> None:
+    def sending(self, node: Machine, request: Request) -> None:
         if isinstance(request, FetchRequest):
             self._written(node, request.offset, "asks for what follows")
             self._durable(node, request)
         elif isinstance(request, VoteRequest):
             self._written(node, request.last_offset, "stands with a log up to")
 
-    def replying(self, node: Node, response: Response) -> None:
+    def replying(self, node: Machine, response: Response) -> None:
         if isinstance(response, FetchResponse) and response.read is not None:
             self._written(node, response.read.end, "answers a fetch up to")
 
-    def _durable(self, node: Node, request: FetchRequest) -> None:
+    def _durable(self, node: Machine, request: FetchRequest) -> None:
         process = node.process
         assert process is not None
         if node.rotten or not process.node.voters.has(node.key):
@@ -160,7 +160,7 @@ class WrittenBeforeSent(Invariant):
                 f"{node.key}, a voter, fetches from {request.offset}, and a power cut would take some of it"
             )
 
-    def _written(self, node: Node, end: Offset, what: str) -> None:
+    def _written(self, node: Machine, end: Offset, what: str) -> None:
         assert node.process is not None
         written = node.process.store.log.log_end_offset
         if end > written:

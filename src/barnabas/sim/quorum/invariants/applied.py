@@ -13,7 +13,7 @@ from barnabas.raft.messages import AddVoterRequest, Response
 from barnabas.server.kraft.records import decode_batch
 from barnabas.sim.quorum.invariants.committed_log import SETTINGS_OF, Decided, text_of
 from barnabas.sim.quorum.invariants.invariant import Invariant
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.requests import ChangeAsked
 from barnabas.sim.quorum.world import World
 from barnabas.wire.records import batches
@@ -26,7 +26,7 @@ class AppliedWithoutGap(Invariant):
 
     name = "Q7"
 
-    def committed(self, node: Node, batch: Batch) -> None:
+    def committed(self, node: Machine, batch: Batch) -> None:
         assert node.process is not None
         applied = node.process.applied
         if batch.base_offset != applied:
@@ -35,11 +35,11 @@ class AppliedWithoutGap(Invariant):
             )
         node.process.applied = batch.end_offset
 
-    def installed(self, node: Node) -> None:
+    def installed(self, node: Machine) -> None:
         assert node.process is not None
         node.process.applied = node.process.replay.image.offset + 1
 
-    def applied(self, node: Node) -> None:
+    def applied(self, node: Machine) -> None:
         process = node.process
         assert process is not None
         end = process.replay.image.offset + 1
@@ -52,16 +52,16 @@ class ImageMatchesCommittedLog(Invariant):
 
     name = "Q8"
 
-    def started(self, node: Node) -> None:
+    def started(self, node: Machine) -> None:
         self.compare(node)
 
-    def installed(self, node: Node) -> None:
+    def installed(self, node: Machine) -> None:
         self.compare(node)
 
-    def applied(self, node: Node) -> None:
+    def applied(self, node: Machine) -> None:
         self.compare(node)
 
-    def compare(self, node: Node) -> None:
+    def compare(self, node: Machine) -> None:
         assert node.process is not None
         if node.rotten:
             return
@@ -106,7 +106,7 @@ class DecidedStandsInTheLog(Invariant):
                     self._compare(node, batch, decided.get(batch.base_offset))
                     offset = batch.end_offset
 
-    def _compare(self, node: Node, batch: Batch, known: Decided | None) -> None:
+    def _compare(self, node: Machine, batch: Batch, known: Decided | None) -> None:
         mine = batch.epoch, batch.end_offset, text_of(batch)
         if known is not None and mine != known[:3]:
             self.fail(f"{node.key} has {mine} at {batch.base_offset}; decided is {known}")
@@ -122,12 +122,12 @@ class RefusedIsNeverCommitted(Invariant):
         self.texts: set[str] = set()
         self.writes: set[str] = set()
 
-    def refused(self, node: Node, write: str) -> None:
+    def refused(self, node: Machine, write: str) -> None:
         self.texts.add(write)
         if write in self.writes:
             self.fail(f"{node.key} refuses {write}, which is committed")
 
-    def committed(self, node: Node, batch: Batch) -> None:
+    def committed(self, node: Machine, batch: Batch) -> None:
         text = text_of(batch)
         self.writes.add(text)
         if text in self.texts:
@@ -151,19 +151,19 @@ class OnlyAskedVotersEnter(Invariant):
         self.named: set[ReplicaKey] = set()
         self.asked: dict[ReplicaKey, list[ChangeAsked]] = {}
 
-    def change_asked(self, node: Node, change: ChangeAsked) -> None:
+    def change_asked(self, node: Machine, change: ChangeAsked) -> None:
         assert node.process is not None
         if isinstance(change.request, AddVoterRequest) and node.process.node.is_leader:
             self.asked.setdefault(change.request.voter, []).append(change)
 
-    def change_answered(self, node: Node, change: ChangeAsked, response: Response) -> None:
+    def change_answered(self, node: Machine, change: ChangeAsked, response: Response) -> None:
         request = change.request
         if isinstance(request, AddVoterRequest) and response.error not in _MAY_STILL_COME:
             known = self.asked.get(request.voter, [])
             if change in known:
                 known.remove(change)
 
-    def committed(self, node: Node, batch: Batch) -> None:
+    def committed(self, node: Machine, batch: Batch) -> None:
         committed_log = self.world.committed_log
         if committed_log.targets and (target := committed_log.targets[-1]) is not None:
             self.named.update(member.key for member in parse_target(target))
@@ -198,7 +198,7 @@ class NoVoterRecordWithoutAChange(Invariant):
         super().__init__(world)
         self.known = 1
 
-    def committed(self, node: Node, batch: Batch) -> None:
+    def committed(self, node: Machine, batch: Batch) -> None:
         sets = self.world.committed_log.sets
         while self.known < len(sets):
             (_, before), (offset, now) = sets[self.known - 1 : self.known + 1]
@@ -212,7 +212,7 @@ class StrangersAreStrange(Invariant):
 
     name = "M11"
 
-    def estranged(self, node: Node, said: dict[str, object]) -> None:
+    def estranged(self, node: Machine, said: dict[str, object]) -> None:
         kind, _, number = str(said["who"]).replace(":", " ").partition(" ")
         who = int(number) if kind == "node" else self.world.network.addresses.get((kind, int(number)), 0)
         if who not in self.world.strangers:
@@ -224,7 +224,7 @@ class SnapshotOfOurs(Invariant):
 
     name = "Q8"
 
-    def installing(self, node: Node, snapshot: SnapshotId) -> None:
+    def installing(self, node: Machine, snapshot: SnapshotId) -> None:
         committed_log = self.world.committed_log
         if snapshot.end_offset <= committed_log.end and snapshot.end_offset not in committed_log.states:
             self.fail(f"{node.key} loads {snapshot}, where nothing decided ends")

@@ -8,7 +8,7 @@ from barnabas.raft.membership.target import AUTOPILOT, TARGET, parse_target
 from barnabas.raft.messages import FetchRequest, FetchSnapshotRequest, Request, Supervise, UpdateVoterRequest
 from barnabas.raft.voters import VoterSet
 from barnabas.sim.quorum.invariants.invariant import Invariant
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.world import World
 
 __all__ = ["AutopilotKeepsItsWord"]
@@ -34,13 +34,13 @@ class AutopilotKeepsItsWord(Invariant):
         self._first: dict[tuple[NodeId, ReplicaKey], float] = {}
         self._last: dict[tuple[NodeId, ReplicaKey], float] = {}
 
-    def led(self, node: Node) -> None:
+    def led(self, node: Machine) -> None:
         self._led[node.id] = self.world.time
         for heard in (self._first, self._last):
             for pair in [pair for pair in heard if pair[0] == node.id]:
                 del heard[pair]
 
-    def arrived(self, node: Node, request: Request) -> None:
+    def arrived(self, node: Machine, request: Request) -> None:
         if not isinstance(request, (FetchRequest, FetchSnapshotRequest, UpdateVoterRequest)):
             return
         if isinstance(request, FetchRequest) and not request.can_vote:
@@ -49,7 +49,7 @@ class AutopilotKeepsItsWord(Invariant):
         self._first.setdefault((node.id, replica), self.world.time)
         self._last[node.id, replica] = self.world.time
 
-    def appended(self, node: Node, batch: Batch) -> None:
+    def appended(self, node: Machine, batch: Batch) -> None:
         process, order = node.process, self.world.autopilot
         if order is None or process is None or batch.raw is not None or not process.node.is_leader:
             return
@@ -60,7 +60,9 @@ class AutopilotKeepsItsWord(Invariant):
                 wanted = tuple(member.key for member in parse_target(entry.value))
                 self._check(node, order, process.log_view.voters_at(batch.base_offset), wanted)
 
-    def _check(self, node: Node, order: Supervise, before: VoterSet, wanted: tuple[ReplicaKey, ...]) -> None:
+    def _check(
+        self, node: Machine, order: Supervise, before: VoterSet, wanted: tuple[ReplicaKey, ...]
+    ) -> None:
         now = self.world.time
         assert node.process is not None
         if len(wanted) != len(before) and (len(wanted) % 2 == 0 or len(wanted) > order.size):  # 2

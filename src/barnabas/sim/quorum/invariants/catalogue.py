@@ -35,7 +35,7 @@ from barnabas.sim.quorum.invariants.replication import (
     RecoveredPrefix,
 )
 from barnabas.sim.quorum.invariants.second_quorum import NobodyElse
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.observer import listen
 from barnabas.sim.quorum.world import World
 
@@ -45,23 +45,23 @@ __all__ = ["ALL", "Invariants", "Onlookers", "watch"]
 class Onlookers(Invariant):
     """Not an invariant: faults that wait for their moment (`targeted_faults`) are told what happens."""
 
-    def led(self, node: Node) -> None:
+    def led(self, node: Machine) -> None:
         for one in list(self.world.onlookers):
             one.led(node)
 
-    def appended(self, node: Node, batch: Batch) -> None:
+    def appended(self, node: Machine, batch: Batch) -> None:
         for one in list(self.world.onlookers):
             one.appended(node, batch)
 
-    def installing(self, node: Node, snapshot: SnapshotId) -> None:
+    def installing(self, node: Machine, snapshot: SnapshotId) -> None:
         for one in list(self.world.onlookers):
             one.installing(node, snapshot)
 
-    def voted(self, voter: ReplicaKey, epoch: int, candidate: ReplicaKey, node: Node) -> None:
+    def voted(self, voter: ReplicaKey, epoch: int, candidate: ReplicaKey, node: Machine) -> None:
         for one in list(self.world.onlookers):
             one.voted(node, candidate)
 
-    def truncating(self, node: Node, end_offset: Offset) -> None:
+    def truncating(self, node: Machine, end_offset: Offset) -> None:
         for one in list(self.world.onlookers):
             one.truncating(node, end_offset)
 

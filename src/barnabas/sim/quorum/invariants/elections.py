@@ -10,7 +10,7 @@ from barnabas.raft.voters import VoterSet
 from barnabas.sim.quorum.invariants.committed_log import METADATA
 from barnabas.sim.quorum.invariants.durable_view import saved_election
 from barnabas.sim.quorum.invariants.invariant import Invariant
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.world import World
 
 __all__ = ["NewDiskNewReplica", "OneLeaderPerEpoch", "OneVotePerEpoch", "OnlyVotersCount"]
@@ -29,10 +29,10 @@ class OneLeaderPerEpoch(Invariant):
         super().__init__(world)
         self.leaders: dict[int, ReplicaKey] = {}
 
-    def led(self, node: Node) -> None:
+    def led(self, node: Machine) -> None:
         self.synced(node)
 
-    def synced(self, node: Node) -> None:
+    def synced(self, node: Machine) -> None:
         assert node.process is not None
         epoch = node.process.node.epoch
         if not node.process.node.is_leader or self.leaders.get(epoch) == node.key:
@@ -54,12 +54,12 @@ class OneVotePerEpoch(Invariant):
         super().__init__(world)
         self.votes: dict[tuple[ReplicaKey, int], ReplicaKey] = {}
 
-    def sending(self, node: Node, request: Request) -> None:
+    def sending(self, node: Machine, request: Request) -> None:
         """A candidate has voted for itself."""
         if isinstance(request, VoteRequest) and not request.pre_vote:
             self.voted(node.key, request.epoch, request.candidate, node)
 
-    def voted(self, voter: ReplicaKey, epoch: int, candidate: ReplicaKey, node: Node) -> None:
+    def voted(self, voter: ReplicaKey, epoch: int, candidate: ReplicaKey, node: Machine) -> None:
         first = self.votes.setdefault((voter, epoch), candidate)
         if not _same(first, candidate):
             self.fail(f"{voter} gives its vote of epoch {epoch} to {first} and to {candidate}")
@@ -69,7 +69,7 @@ class OneVotePerEpoch(Invariant):
         elif durable.epoch == epoch and (durable.voted is None or not _same(durable.voted, candidate)):
             self.fail(f"{voter} votes for {candidate} in epoch {epoch}, but its disk says {durable}")
 
-    def synced(self, node: Node) -> None:
+    def synced(self, node: Machine) -> None:
         durable = saved_election(node.disk, METADATA)
         if durable is None or durable == node.confirmed_vote:
             return
@@ -81,7 +81,7 @@ class OneVotePerEpoch(Invariant):
                 self.fail(f"{node.key} voted for {first}, and now {durable}")
         node.confirmed_vote = durable
 
-    def started(self, node: Node) -> None:
+    def started(self, node: Machine) -> None:
         saved = saved_election(node.disk, METADATA) or ElectionState()
         if saved.epoch < node.confirmed_vote.epoch:
             self.fail(f"{node.key} remembers {saved}, it had promised {node.confirmed_vote}")
@@ -103,10 +103,10 @@ class OnlyVotersCount(Invariant):
         super().__init__(world)
         self.votes: dict[tuple[int, ReplicaKey], set[ReplicaKey]] = {}
 
-    def voted(self, voter: ReplicaKey, epoch: int, candidate: ReplicaKey, node: Node) -> None:
+    def voted(self, voter: ReplicaKey, epoch: int, candidate: ReplicaKey, node: Machine) -> None:
         self.votes.setdefault((epoch, candidate), set()).add(voter)
 
-    def led(self, node: Node) -> None:
+    def led(self, node: Machine) -> None:
         process = node.process
         assert process is not None
         epoch, voters = process.node.epoch, _electorate(node)
@@ -118,7 +118,7 @@ class OnlyVotersCount(Invariant):
             )
 
 
-def _electorate(node: Node) -> VoterSet:
+def _electorate(node: Machine) -> VoterSet:
     """The set that stood in the node's log when it was elected."""
     assert node.process is not None
     role = node.process.node.role
@@ -131,11 +131,11 @@ class NewDiskNewReplica(Invariant):
 
     name = "M5"
 
-    def voted(self, voter: ReplicaKey, epoch: int, candidate: ReplicaKey, node: Node) -> None:
+    def voted(self, voter: ReplicaKey, epoch: int, candidate: ReplicaKey, node: Machine) -> None:
         if voter in self.world.graves:
             self.fail(f"{voter} votes, but its disk is gone")
 
-    def led(self, node: Node) -> None:
+    def led(self, node: Machine) -> None:
         process = node.process
         assert process is not None
         voters = _electorate(node)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from barnabas.sim.kernel.report import InvariantViolation
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.observer import Observer
 from barnabas.sim.quorum.world import World
 
 __all__ = ["Invariant"]
 
 
-class Invariant(Observer[Node]):
+class Invariant(Observer[Machine]):
     """One invariant.  It overrides what it wants to hear of; `fail` says that it is violated."""
 
     name = ""

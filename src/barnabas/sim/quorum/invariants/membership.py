@@ -9,7 +9,7 @@ from barnabas.raft.entries import Batch, VotersEntry
 from barnabas.raft.voters import VoterSet
 from barnabas.server.observe.history import lines_of
 from barnabas.sim.quorum.invariants.invariant import Invariant
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.process import Process
 from barnabas.sim.quorum.world import World
 
@@ -25,7 +25,7 @@ class OneChangeAtATime(Invariant):
         super().__init__(world)
         self.open: list[tuple[Process, Batch, int]] = []
 
-    def appended(self, node: Node, batch: Batch) -> None:
+    def appended(self, node: Machine, batch: Batch) -> None:
         process = node.process
         if process is None or batch.raw is not None or not process.node.is_leader:
             return
@@ -38,7 +38,7 @@ class OneChangeAtATime(Invariant):
             return
         self.open.append((process, batch, log_view.cut))
 
-    def stepped(self, node: Node) -> None:
+    def stepped(self, node: Machine) -> None:
         if self.open:
             opened, self.open = self.open, []
             for process, batch, cut in opened:
@@ -46,7 +46,7 @@ class OneChangeAtATime(Invariant):
                 if process is node.process and process.log_view.cut == cut:
                     self._check(node, batch)
 
-    def _check(self, node: Node, batch: Batch) -> None:
+    def _check(self, node: Machine, batch: Batch) -> None:
         """After the turn: what it committed before the append is known now."""
         assert node.process is not None
         log_view, committed_log = node.process.log_view, self.world.committed_log
@@ -67,7 +67,7 @@ class OneKeyDiffers(Invariant):
 
     name = "M2"
 
-    def appended(self, node: Node, batch: Batch) -> None:
+    def appended(self, node: Machine, batch: Batch) -> None:
         process = node.process
         if process is None:
             return
@@ -87,7 +87,7 @@ class VotersFromTheLog(Invariant):
 
     name = "M3"
 
-    def stepped(self, node: Node) -> None:
+    def stepped(self, node: Machine) -> None:
         process = node.process
         assert process is not None
         log_view = process.log_view
@@ -97,10 +97,10 @@ class VotersFromTheLog(Invariant):
                 f"{node.key} counts the voters of offset {latest}, its log ends at {log_view.end_offset}"
             )
 
-    def moved(self, node: Node, high_watermark: Offset, leads: bool) -> None:
+    def moved(self, node: Machine, high_watermark: Offset, leads: bool) -> None:
         self.compare(node, high_watermark)
 
-    def compare(self, node: Node, end: Offset) -> None:
+    def compare(self, node: Machine, end: Offset) -> None:
         assert node.process is not None
         end = min(end, self.world.committed_log.end)
         if end < node.process.log_view.log_start:
@@ -116,7 +116,7 @@ class RemovalIsTold(Invariant):
 
     name = "M14"
 
-    def left(self, node: Node) -> None:
+    def left(self, node: Machine) -> None:
         process = node.process
         assert process is not None
         log_view = process.log_view
@@ -133,7 +133,7 @@ class WrongAddressStaysOut(Invariant):
 
     name = "M8"
 
-    def appended(self, node: Node, batch: Batch) -> None:
+    def appended(self, node: Machine, batch: Batch) -> None:
         process = node.process
         if process is None or batch.raw is not None or not process.node.is_leader:
             return

@@ -10,7 +10,7 @@ from barnabas.raft.entries import Batch, SnapshotId
 from barnabas.sim.quorum.invariants.committed_log import FEATURES, METADATA, SETTINGS_OF, text_of
 from barnabas.sim.quorum.invariants.durable_view import survives_power_cut
 from barnabas.sim.quorum.invariants.invariant import Invariant
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.wire.records import batches
 
 __all__ = ["HighWatermarkIsHeld", "LeaderHasAll", "LogsAgree", "NothingCommittedIsCut", "RecoveredPrefix"]
@@ -23,7 +23,7 @@ class HighWatermarkIsHeld(Invariant):
 
     name = "Q3"
 
-    def moved(self, node: Node, high_watermark: Offset, leads: bool) -> None:
+    def moved(self, node: Machine, high_watermark: Offset, leads: bool) -> None:
         process = node.process
         assert process is not None
         if high_watermark < process.published:
@@ -52,13 +52,13 @@ class LogsAgree(Invariant):
 
     name = "Q4"
 
-    def committed(self, node: Node, batch: Batch) -> None:
+    def committed(self, node: Machine, batch: Batch) -> None:
         assert node.process is not None
         wrong = self.world.committed_log.commit(batch, node.process.node.core.epoch)
         if wrong:
             self.fail(f"node {node.id}: {wrong}")
 
-    def started(self, node: Node) -> None:
+    def started(self, node: Machine) -> None:
         """What stands in the log before the end of the newest snapshot is what that snapshot came from."""
         process, decided = node.process, self.world.committed_log.batches
         assert process is not None
@@ -102,7 +102,7 @@ class LeaderHasAll(Invariant):
 
     name = "Q5"
 
-    def led(self, node: Node) -> None:
+    def led(self, node: Machine) -> None:
         process, committed_log = node.process, self.world.committed_log
         assert process is not None
         if process.node.epoch < max(self.world.epochs_led, default=0):
@@ -116,7 +116,7 @@ class LeaderHasAll(Invariant):
             if known is not None and (known.epoch != batch.epoch or known.text != text_of(batch)):
                 self.fail(f"{node.key} leads with {batch}, decided is {known}")
 
-    def acknowledged(self, node: Node, write: str, offset: Offset) -> None:
+    def acknowledged(self, node: Machine, write: str, offset: Offset) -> None:
         committed_log = self.world.committed_log
         known = committed_log.batches.get(offset)
         if known is None or (write != FEATURES and write not in known.text):
@@ -147,7 +147,7 @@ class NothingCommittedIsCut(Invariant):
 
     name = "Q6"
 
-    def truncating(self, node: Node, end_offset: Offset) -> None:
+    def truncating(self, node: Machine, end_offset: Offset) -> None:
         process, committed_log = node.process, self.world.committed_log
         assert process is not None
         if node.rotten:
@@ -161,7 +161,7 @@ class NothingCommittedIsCut(Invariant):
         if end_offset <= process.replay.image.offset:
             self.fail(f"{node.key} cuts to {end_offset} below what it applied")
 
-    def installing(self, node: Node, snapshot: SnapshotId) -> None:
+    def installing(self, node: Machine, snapshot: SnapshotId) -> None:
         process, committed_log = node.process, self.world.committed_log
         assert process is not None
         if process.node.is_leader:
@@ -169,7 +169,7 @@ class NothingCommittedIsCut(Invariant):
         if snapshot.end_offset > committed_log.end:
             self.fail(f"{node.key} loads {snapshot}, only {committed_log.end} is committed")
 
-    def stepped(self, node: Node) -> None:
+    def stepped(self, node: Machine) -> None:
         process = node.process
         assert process is not None
         log_view = process.log_view
@@ -185,22 +185,22 @@ class RecoveredPrefix(Invariant):
 
     name = "S1"
 
-    def truncating(self, node: Node, end_offset: Offset) -> None:
+    def truncating(self, node: Machine, end_offset: Offset) -> None:
         assert node.process is not None
         if end_offset < node.confirmed[0]:  # what is cut on purpose may be gone after a crash
             node.confirmed = (end_offset, node.process.log_view.epoch_at(end_offset - 1))
 
-    def installing(self, node: Node, snapshot: SnapshotId) -> None:
+    def installing(self, node: Machine, snapshot: SnapshotId) -> None:
         node.confirmed = (min(snapshot.end_offset, node.confirmed[0]), -1)  # of the one log or the other
 
-    def stepped(self, node: Node) -> None:
+    def stepped(self, node: Machine) -> None:
         assert node.process is not None
         log_view = node.process.log_view
         if log_view.persisted != node.confirmed[0]:
             node.confirmed = (log_view.persisted, log_view.epoch_at(log_view.persisted - 1))
             self._check(node, log_view.end_offset)
 
-    def _check(self, node: Node, log_end: Offset) -> None:
+    def _check(self, node: Machine, log_end: Offset) -> None:
         """What counts as durable is in the log, and would survive a power cut."""
         end, epoch = node.confirmed
         if end > log_end:
@@ -208,7 +208,7 @@ class RecoveredPrefix(Invariant):
         if not node.rotten and not survives_power_cut(node.disk, METADATA, end, epoch):
             self.fail(f"{node.key} counts {end} as durable, and a power cut would take some of it")
 
-    def started(self, node: Node) -> None:
+    def started(self, node: Machine) -> None:
         process = node.process
         assert process is not None
         end, epoch = node.confirmed

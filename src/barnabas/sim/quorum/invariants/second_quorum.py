@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.model import NodeId
 from barnabas.sim.quorum.invariants.invariant import Invariant
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.world import World
 
 __all__ = ["NobodyElse"]
@@ -23,12 +23,12 @@ class NobodyElse(Invariant):
         self.others: dict[NodeId, tuple[int, int]] = {}
         self.troubles = 0
 
-    def started(self, node: Node) -> None:
+    def started(self, node: Machine) -> None:
         """It may ask from now on."""
         self.others = {other.id: (other.run_number, other.pauses) for other in self._at_hand(node)}
         self.troubles = self.world.network.troubles
 
-    def led(self, node: Node) -> None:
+    def led(self, node: Machine) -> None:
         assert node.process is not None
         if node.process.node.epoch > 1 or self.troubles != self.world.network.troubles:
             return
@@ -38,7 +38,7 @@ class NobodyElse(Invariant):
                     f"{node.key} begins a second quorum, though {other.key} of the first one was at hand"
                 )
 
-    def _at_hand(self, node: Node) -> list[Node]:
+    def _at_hand(self, node: Machine) -> list[Machine]:
         """Nodes of the first quorum that hear and answer at once."""
         network = self.world.network
         return [

@@ -15,7 +15,7 @@ from barnabas.server.kraft.election_state import QUORUM_STATE
 from barnabas.sim.kernel.lies import LIES
 from barnabas.sim.quorum.invariants.committed_log import METADATA
 from barnabas.sim.quorum.lying.disk_rot import files_of
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.targeted_faults import TargetedFault
 from barnabas.sim.quorum.world import World
 
@@ -34,14 +34,14 @@ class DirectedFault(TargetedFault):
         world: World,
         rng: random.Random,
         may_damage: Callable[[], bool],
-        damage: Callable[[Node, str, bytes, str], None],
+        damage: Callable[[Machine, str, bytes, str], None],
     ) -> None:
         """`damage` kills a node, and gives it this content of a file, which is what in words."""
         super().__init__(world, rng)
         self.may_damage = may_damage
         self.damage = damage
 
-    def _voters(self) -> list[Node]:
+    def _voters(self) -> list[Machine]:
         return [self.world.nodes[id_] for id_ in sorted(self.world.setup.first)]
 
 
@@ -58,13 +58,13 @@ class ForgottenVote(DirectedFault):
         leader = self._leader()
         if leader is None or leader.process is None or not self.may_damage():
             return None
-        self.candidate: Node | None = None
-        self.voter: Node | None = None
+        self.candidate: Machine | None = None
+        self.voter: Machine | None = None
         self.before = b""
         leader.process.receive(Resign(leader.process.node.epoch))
         return f"that of who votes after leader {leader.id}"
 
-    def stood(self, node: Node) -> None:
+    def stood(self, node: Machine) -> None:
         if self.candidate is not None:
             return
         voters = [one for one in self._voters() if one is not node and one.up and not one.paused]
@@ -74,14 +74,14 @@ class ForgottenVote(DirectedFault):
             self.before = self.voter.disk.read(_PATH)
             self._cut({node.id}, set(self.world.nodes) - {node.id, self.voter.id})
 
-    def voted(self, node: Node, candidate: ReplicaKey) -> None:
+    def voted(self, node: Machine, candidate: ReplicaKey) -> None:
         if node is not self.voter or self.candidate is None or candidate.id != self.candidate.id:
             return
         self.voter = None
         run_number = node.run_number
         self.world.at(0.0, lambda: self._forget(node, run_number))
 
-    def _forget(self, node: Node, run_number: int) -> None:
+    def _forget(self, node: Machine, run_number: int) -> None:
         assert self.candidate is not None
         if node.run_number == run_number and node.up and not self.world.calm and self.may_damage():
             self._cut({self.candidate.id}, {node.id})
@@ -142,12 +142,12 @@ class KilledAtACut(DirectedFault):
         self.world.at(self.rng.uniform(1.5, 3.0), self._mend)
         return f"leader {leader.id}"
 
-    def truncating(self, node: Node, end_offset: Offset) -> None:
+    def truncating(self, node: Machine, end_offset: Offset) -> None:
         run_number = node.run_number
         if node is self.leader:
             self.world.at(self.rng.choice((0.0, 0.0, 0.001, 0.01)), lambda: self._kill(node, run_number))
 
-    def _kill(self, node: Node, run_number: int) -> None:
+    def _kill(self, node: Machine, run_number: int) -> None:
         if node.run_number == run_number and node.up and not self.world.calm:
             node.off(self.rng.choice(("kill", "some", "all")), "killed as it cuts its log")
             node.restart_at = self.world.time + 0.01

@@ -5,7 +5,7 @@ from __future__ import annotations
 from barnabas.model import Epoch, Offset, ReplicaKey
 from barnabas.raft.messages import Request, VoteRequest
 from barnabas.sim.quorum.invariants.invariant import Invariant
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.world import World
 
 __all__ = ["NothingLostIsVotedAway"]
@@ -29,7 +29,7 @@ class NothingLostIsVotedAway(Invariant):
         """What a candidate says of its log."""
         self.votes: dict[tuple[ReplicaKey, Epoch], ReplicaKey] = {}
 
-    def started(self, node: Node) -> None:
+    def started(self, node: Machine) -> None:
         assert node.process is not None
         log_view = node.process.log_view
         if log_view.lacks and not node.rotten:
@@ -37,26 +37,26 @@ class NothingLostIsVotedAway(Invariant):
             said = log_view.synced_end.end
             self.fail(f"{node.key} ends at {end} and calls {said} synced, though its disk lost nothing")
 
-    def stepped(self, node: Node) -> None:
+    def stepped(self, node: Machine) -> None:
         assert node.process is not None
         log_view = node.process.log_view
         synced = log_view.epoch_at(log_view.persisted - 1), log_view.persisted
         self.had[node.key] = max(synced, self.had.get(node.key, synced))
 
-    def sending(self, node: Node, request: Request) -> None:
+    def sending(self, node: Machine, request: Request) -> None:
         """A candidate has voted for itself."""
         if isinstance(request, VoteRequest) and not request.pre_vote:
             self._ask(node.key, request)
             self.voted(node.key, request.epoch, request.candidate, node)
 
-    def arrived(self, node: Node, request: Request) -> None:
+    def arrived(self, node: Machine, request: Request) -> None:
         if isinstance(request, VoteRequest) and not request.pre_vote:
             self._ask(node.key, request)
 
     def _ask(self, voter: ReplicaKey, request: VoteRequest) -> None:
         self.asked[voter, request.epoch, request.candidate] = request.last_epoch, request.last_offset
 
-    def voted(self, voter: ReplicaKey, epoch: int, candidate: ReplicaKey, node: Node) -> None:
+    def voted(self, voter: ReplicaKey, epoch: int, candidate: ReplicaKey, node: Machine) -> None:
         first = self.votes.setdefault((voter, epoch), candidate)
         if first.id != candidate.id:
             self.fail(f"{voter} gives its vote of epoch {epoch} to {first} and to {candidate}")

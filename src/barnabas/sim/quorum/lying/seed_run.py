@@ -21,7 +21,7 @@ from barnabas.sim.quorum.invariants.replication import LeaderHasAll, LogsAgree
 from barnabas.sim.quorum.lying.directed import DIRECTED, ForgottenVote
 from barnabas.sim.quorum.lying.disk_rot import Copies, files_of, rot
 from barnabas.sim.quorum.lying.invariants import NothingLostIsVotedAway
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.setup import Setup
 from barnabas.sim.quorum.targeted_faults import TargetedFault, TornWrites
 from barnabas.sim.quorum.workload import Writers
@@ -108,7 +108,7 @@ class RotRun:
             nodes = ", ".join(f"{n.id}: {n.process.node if n.process else 'down'}" for n in self._nodes())
             raise InvariantViolation("L1", f"{what}; {nodes}")
 
-    def _nodes(self) -> list[Node]:
+    def _nodes(self) -> list[Machine]:
         return list(self.world.nodes.values())
 
     # The usual faults.
@@ -175,7 +175,7 @@ class RotRun:
             node.rotten = node.rotten and not self._is_whole(node)
         return not any(node.rotten for node in self._nodes())
 
-    def _damaged(self, node: Node, what: str) -> None:
+    def _damaged(self, node: Machine, what: str) -> None:
         node.rotten = True
         self.damaged += 1
         self._note("disk rot", f"node {node.id} {what}", 0.0)
@@ -194,14 +194,14 @@ class RotRun:
             self.active.append(fault)
             self.world.at(fault.lasts, lambda: self._mend(fault))
 
-    def _finds(self, node: Node, path: str, content: bytes, what: str) -> None:
+    def _finds(self, node: Machine, path: str, content: bytes, what: str) -> None:
         """Kill a node, and have it find this content in a file."""
         node.off("kill", "killed, and its disk rots")
         node.disk.put(path, content)
         node.restart_at = self.world.time + 0.01
         self._damaged(node, f"finds {what}")
 
-    def _is_whole(self, node: Node) -> bool:
+    def _is_whole(self, node: Machine) -> bool:
         """Whether it has again all that was committed, and follows or leads."""
         process = node.process
         if process is None or process.node.core.log_view.lacks:
@@ -212,14 +212,14 @@ class RotRun:
 
     # Restarts.
 
-    def _down(self, node: Node, why: str) -> None:
+    def _down(self, node: Machine, why: str) -> None:
         if why == "refused":
             raise InvariantViolation(
                 "Q10", f"node {node.id} does not start, though the others have all it lost"
             )
         self.world.at(self.rng.uniform(0.01, 2.0), lambda: self._start(node))
 
-    def _start(self, node: Node) -> None:
+    def _start(self, node: Machine) -> None:
         if node.process is None and (self.world.calm or node.restart_at <= self.world.time + 1e-9):
             node.start()
         elif node.process is None:

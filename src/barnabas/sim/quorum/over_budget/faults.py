@@ -14,7 +14,7 @@ from barnabas.server.node.lost_majority import Found, execute, survivor_of
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.sim.quorum.invariants.committed_log import METADATA, CommittedLog
 from barnabas.sim.quorum.invariants.durable_view import durable_batches
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.over_budget.world import InvariantsAfterRecovery, OverBudgetFault
 from barnabas.sim.quorum.process import DIRECTORY
 
@@ -44,7 +44,7 @@ class RotBelowThePoint(OverBudgetFault):
         self._on(node)
         return f"node {node.id}, byte {position} of {path.rpartition('/')[2]}, in a batch at {begin}"
 
-    def _places(self, node: Node) -> list[tuple[str, int, int, Offset]]:
+    def _places(self, node: Machine) -> list[tuple[str, int, int, Offset]]:
         """The batches that are vouched for: below the point, which is after every snapshot."""
         process = node.process
         if process is None:
@@ -243,7 +243,7 @@ class LostMajority(OverBudgetFault):
         how = "live on, cut off" if self.alive else "are down"
         return f"{ids} go on from {plan.chosen.id} as {plan.voters}, {others} {how}"
 
-    def _recover(self, nodes: list[Node]) -> RecoveryPlan:
+    def _recover(self, nodes: list[Machine]) -> RecoveryPlan:
         world = self.world
         found = [self._read(node) for node in nodes]
         plan = plan_recovery(tuple(one.survivor for one in found))
@@ -267,7 +267,7 @@ class LostMajority(OverBudgetFault):
         self.chosen = chosen
         return plan
 
-    def _read(self, node: Node) -> Found:
+    def _read(self, node: Machine) -> Found:
         store = _opened(node.disk.clone(), node, self.world.setup.cluster_id)
         return Found(survivor_of(store, node.key, node.endpoints), self.world.setup.cluster_id, DIRECTORY)
 
@@ -310,7 +310,7 @@ class MajorityLives(LostMajority):
     alive = True
 
 
-def _opened(disk: MemoryDisk, node: Node, cluster_id: str) -> MetadataStore:
+def _opened(disk: MemoryDisk, node: Machine, cluster_id: str) -> MetadataStore:
     return open_store(
         disk,
         node.clock,

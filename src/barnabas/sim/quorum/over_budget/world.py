@@ -17,7 +17,7 @@ from barnabas.sim.quorum.invariants.catalogue import Invariants, watch
 from barnabas.sim.quorum.invariants.committed_log import CommittedLog
 from barnabas.sim.quorum.invariants.elections import OneLeaderPerEpoch, OneVotePerEpoch
 from barnabas.sim.quorum.invariants.invariant import Invariant
-from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.node import Machine
 from barnabas.sim.quorum.observer import listen
 from barnabas.sim.quorum.process import Process
 from barnabas.sim.quorum.setup import Setup
@@ -57,7 +57,7 @@ class OverBudgetWorld(World):
         if self.struck is None or self.struck.detected:
             super().alarm(invariant, text)
 
-    def _down(self, node: Node, why: str) -> None:
+    def _down(self, node: Machine, why: str) -> None:
         """Somebody starts it again, three times; one that refuses then stays away."""
         run_number = node.run_number
         refused = self.struck is not None and node.id in self.refusals and why != "stopped"
@@ -70,7 +70,7 @@ class OverBudgetWorld(World):
 
         self.at(self.rng.uniform(0.2, 2.0) * (5.0 if refused else 1.0), start)
 
-    def power_cut(self, node: Node, loss: Loss | None = None) -> None:
+    def power_cut(self, node: Machine, loss: Loss | None = None) -> None:
         """A node is off for a while."""
         if node.process is not None:
             node.off(loss or self.loss(), "power cut", reset=True)
@@ -85,7 +85,7 @@ class OverBudgetWorld(World):
         super().respond(process, token, response, data)
 
     @property
-    def healthy(self) -> list[Node]:
+    def healthy(self) -> list[Machine]:
         return [node for node in self.nodes.values() if node.process is not None]
 
 
@@ -100,7 +100,7 @@ class WithinGeneration(Invariant):
         self.first_epoch = first_epoch
         self.committed_logs = committed_logs
 
-    def committed(self, node: Node, batch: Batch) -> None:
+    def committed(self, node: Machine, batch: Batch) -> None:
         assert node.process is not None
         core = node.process.node.core
         # Who has heard of the new generation may follow a leader of the old one until that has heard of it, too.
@@ -111,7 +111,7 @@ class WithinGeneration(Invariant):
         if wrong:
             self.fail(f"node {node.id} of generation {core.generation.number}: {wrong}")
 
-    def led(self, node: Node) -> None:
+    def led(self, node: Machine) -> None:
         assert node.process is not None
         core = node.process.node.core
         if core.generation.number == 0 and core.epoch >= self.first_epoch:
@@ -142,7 +142,7 @@ class OverBudgetFault:
     def __init__(self, world: OverBudgetWorld, rng: random.Random) -> None:
         self.world = world
         self.rng = rng
-        self.away: list[Node] = []
+        self.away: list[Machine] = []
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} detected={self.detected}>"
@@ -171,27 +171,27 @@ class OverBudgetFault:
 
     # What the faults below need.
 
-    def _voters(self) -> list[Node]:
+    def _voters(self) -> list[Machine]:
         return [node for node in self.world.nodes.values() if node.id in self.world.setup.first]
 
-    def _victim(self) -> Node:
+    def _victim(self) -> Machine:
         """A voter, often the leader."""
         leader = self.world.leader
         if leader is not None and self.rng.random() < 0.4:
             return leader
         return self.rng.choice(self._voters())
 
-    def _off(self, node: Node) -> None:
+    def _off(self, node: Machine) -> None:
         self.world.stay_down.add(node.id)
         if node.process is not None:
             node.off("none", "is switched off", reset=True)
 
-    def _on(self, node: Node) -> None:
+    def _on(self, node: Machine) -> None:
         self.world.stay_down.discard(node.id)
         if node.process is None:
             node.start()
 
-    def _leave_alone(self, victims: list[Node]) -> None:
+    def _leave_alone(self, victims: list[Machine]) -> None:
         """Often, those that know better are away for a while."""
         self.away = [node for node in self._voters() if node not in victims]
         if len(victims) <= len(self.away) or self.rng.random() < 0.3:
@@ -203,7 +203,7 @@ class OverBudgetFault:
     def _absent(self) -> str:
         return f"; {[node.id for node in self.away]} are away" if self.away else ""
 
-    def _damaged(self, node: Node) -> None:
+    def _damaged(self, node: Machine) -> None:
         """This node's disk is not what it was; it may refuse, and a few checks of it make no sense."""
         node.rotten = True
         self.world.lost.add(node.id)

@@ -24,7 +24,7 @@ from barnabas.wire.schemas.consumer_groups import (
 if TYPE_CHECKING:
     from barnabas.sim.cluster.clients.contact import Contact
 
-__all__ = ["Member"]
+__all__ = ["NewProtocolMember"]
 
 _OUT = frozenset(
     {
@@ -37,7 +37,7 @@ _OUT = frozenset(
 _LEAVES, _LEAVES_FOR_NOW = -1, -2
 
 
-class Member(Instance):
+class NewProtocolMember(Instance):
     """One instance that speaks the protocol of KIP-848."""
 
     def __init__(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from barnabas.sim.cluster.clients.groups.classic import ClassicMember
 from barnabas.sim.cluster.clients.groups.instance import Instance, Plan
-from barnabas.sim.cluster.clients.groups.member import Member
+from barnabas.sim.cluster.clients.groups.member import NewProtocolMember
 from barnabas.sim.cluster.clients.groups.sharing import COOPERATIVE, EAGER
 
 __all__ = ["Part", "mixed_parts"]
@@ -52,7 +52,7 @@ def mixed_parts(rng: random.Random, names: tuple[str, ...], session: float) -> l
         if taken:
             own = _instance(own, static.pop())
         mortal = end == "classic" or (taken and end == "both") or (number > 1 and rng.random() < 0.25)
-        parts.append(Part(f"member{number}", Member, own, mortal))
+        parts.append(Part(f"member{number}", NewProtocolMember, own, mortal))
     return parts
 
 

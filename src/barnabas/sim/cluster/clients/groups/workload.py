@@ -17,7 +17,7 @@ from barnabas.sim.cluster.clients.groups.balance import check_balance
 from barnabas.sim.cluster.clients.groups.classic import ClassicMember
 from barnabas.sim.cluster.clients.groups.client import GroupKnown, PositionReader
 from barnabas.sim.cluster.clients.groups.instance import Instance, Plan
-from barnabas.sim.cluster.clients.groups.member import Member
+from barnabas.sim.cluster.clients.groups.member import NewProtocolMember
 from barnabas.sim.cluster.clients.groups.mixing import mixed_parts
 from barnabas.sim.cluster.clients.groups.operating import GroupOperator
 from barnabas.sim.cluster.clients.groups.positions import Place
@@ -137,7 +137,7 @@ class GroupWorkload:
             for instance in range(instances):
                 contact = self._contact(f"{group.known.id} member{number}{'ab'[instance]}")
                 mortal = instance > 0 or (number > 1 and rng.random() < 0.3)
-                member = Member(contact, group.known, self.where, own, mortal=mortal)
+                member = NewProtocolMember(contact, group.known, self.where, own, mortal=mortal)
                 group.members.append(member)
                 contact.machine.spawn(member.work(), contact.name)
 
