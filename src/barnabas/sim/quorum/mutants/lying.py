@@ -77,7 +77,7 @@ _LOSSES: tuple[Mutant, ...] = (
         "raft.log_view LogView.vote_end",
         "max((self.last_epoch, self.end_offset), self.synced_end.end)",
         "(self.last_epoch, max(self.end_offset, self.synced_end.end_offset))",
-        guard="tests/server/test_quorum_healing.py::test_damage_where_the_index_points_is_cut_with_its_segment",
+        11,
     ),
     mutant(
         "a loss within an epoch is not noticed",
