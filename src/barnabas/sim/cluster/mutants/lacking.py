@@ -50,6 +50,22 @@ LACKING: tuple[Mutant, ...] = (
         2,
     ),
     mutant(
+        "eligible replicas are not compared",
+        "where all eligible replicas were killed, nobody elects the one whose log goes furthest",
+        "controller.decisions.partitions elect_reported",
+        "state.leader != NO_NODE or not state.last_known_elr:",
+        "state.leader != NO_NODE or not state.last_known_elr or state.elr:",
+        7,
+    ),
+    mutant(
+        "what is reported elects nobody",
+        "the controller hears where the logs of a leaderless partition end, and elects no leader by that",
+        "controller.decisions.brokers heartbeat",
+        "records += yield from elect_reported(view.image, contact.log_ends, view.rules)",
+        "pass",
+        7,
+    ),
+    mutant(
         "an incomplete replica stays in sync",
         "the controller does not hear which replicas lack records",
         "controller.decisions.brokers heartbeat",

@@ -51,6 +51,14 @@ _WHILE_IT_RUNS: tuple[Mutant, ...] = (
         7,
     ),
     mutant(
+        "written on behind a cut",
+        "records that were cut off the newest file are not missed once others were written in their place",
+        "log.reading damage_of",
+        "found = _overwritten(log, end) if segment is log.active else []",
+        "found = []",
+        7,
+    ),
+    mutant(
         "a file that was cut fails its disk",
         "a segment that ends early takes all partitions of its directory offline",
         "broker.replicas.hosted_partitions HostedPartitions.storage_failed",
