@@ -134,18 +134,19 @@ def test_a_bad_batch_hides_none_of_those_behind_it(
 
 
 @pytest.mark.parametrize("turned", [1, 2])
-def test_an_epoch_that_no_crc_covers_is_checked_against_those_beside_it(turned: int) -> None:
-    """Of three batches of epoch 1 the second says 0 or 3: the fall is seen at itself, or at the one behind it."""
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_an_epoch_that_no_crc_covers_is_checked_against_that_of_its_leader(number: int, turned: int) -> None:
+    """One of three batches of epoch 1 says 0 or 3, also where no batch beside it could tell."""
     disk = MemoryDisk()
     node = Node(disk, barnabas_scrub_interval_ms=str(int(INTERVAL_S * 1000)))
     node.create("t")
     node.change("t", leader_epoch=1)
-    sizes = [len(one) for n in range(3) if node.append(one := batch(f"{n}"))]
+    [size] = {len(one) for n in range(3) if node.append(one := batch(f"{n}"))}
     node.turn()
-    disk.corrupt("/data/t-0/00000000000000000000.log", sizes[0] + EPOCH_BYTE, flip=turned)
+    disk.corrupt("/data/t-0/00000000000000000000.log", number * size + EPOCH_BYTE, flip=turned)
     after(node, 70)
-    assert node.outside.damages == [("/data/t-0", 1, 2)]
-    assert "comes after epoch" in node.logs.get(WHERE).damage[0].reason  # type: ignore[union-attr]
+    assert node.outside.damages == [("/data/t-0", number, number + 1)]
+    assert "is not the 1 of its leader" in node.logs.get(WHERE).damage[0].reason  # type: ignore[union-attr]
 
 
 def test_a_segment_that_is_deleted_while_it_is_read_is_no_damage() -> None:

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 from barnabas.broker.walk import Walk
 from barnabas.config import Config
 from barnabas.errors import CorruptRecordError, LostFileError, StorageError
+from barnabas.log.epochs import EpochCache
 from barnabas.log.reading import damaged_at
 from barnabas.log.sealed import write_tables_again
 from barnabas.log.segments.damage import DamagedError
 from barnabas.log.segments.scan import batches_of, misfit
 from barnabas.log.segments.table_check import TableCheck
-from barnabas.model import NO_EPOCH, NO_OFFSET, Epoch, Now, Offset
+from barnabas.model import NO_EPOCH, Now, Offset
 
 if TYPE_CHECKING:
     from barnabas.log.directories.log_directories import LogDirectories
@@ -50,10 +51,9 @@ class Part:
     """The durable part of one segment, and how far it was read; `run` may be called in any thread."""
 
     __slots__ = (
-        "before",
         "compacted",
         "end",
-        "epoch",
+        "epochs",
         "generation",
         "limit",
         "log",
@@ -75,9 +75,8 @@ class Part:
         self.offset: Offset = max(segment.base, offset)
         self.reason = ""
         """The fault of the batch at `offset`, "" while none was found."""
-        self.before: Offset = NO_OFFSET
-        """The base offset of the batch that was read last, and its epoch."""
-        self.epoch: Epoch = NO_EPOCH
+        self.epochs = EpochCache(log.epochs.entries())
+        """The epochs that its batches have to be of: no CRC covers theirs."""
         self.lost: LostFileError | None = None
         """The error at opening it: its file is gone."""
         self.read = 0
@@ -116,12 +115,13 @@ class Part:
         begun, tables = self.position, self.tables
         try:
             for at, header, _ in batches_of(file, begun, self.end):
-                if wrong := misfit(header, self.offset, self.limit, self.epoch, gap=at > 0 or self.compacted):
+                known = self.epochs.epoch_at(header.base_offset)
+                gap = at > 0 or self.compacted
+                if wrong := misfit(header, self.offset, self.limit, NO_EPOCH, known, gap=gap):
                     self.reason = f"{file.path}: {wrong}"
                     break
                 if tables is not None:
                     tables.meet(at, header)
-                self.before, self.epoch = header.base_offset, header.leader_epoch
                 self.position, self.offset = at + header.size, header.last_offset + 1
                 if self.position - begun >= self.size:
                     break
@@ -354,7 +354,7 @@ class Scrubber:
     def _found(self, part: Part, now: Now) -> None:
         """A batch is wrong: tell of it, unless it was deleted, and read on behind it."""
         log, segment, behind = part.log, part.segment, part.log.log_start_offset
-        wrong, deleted = _first_wrong(part), False
+        wrong, deleted = part.offset, False
         if wrong < behind:
             with suppress(CorruptRecordError):
                 deleted = part.position < segment.locate(behind)
@@ -392,12 +392,6 @@ def _from(log: Log, segment: Segment, offset: Offset) -> Iterator[Part]:
     for _, header in segment.headers(position):
         yield Part(log, segment, position, header.base_offset)
         break
-
-
-def _first_wrong(part: Part) -> Offset:
-    """Return where the damage begins: where an epoch falls it may be the batch before that has a wrong one."""
-    known = part.log.epoch_at(part.before)
-    return part.before if part.before >= 0 and part.epoch != known >= 0 else part.offset
 
 
 def _directory(part: Part) -> str:
