@@ -109,11 +109,13 @@ class Workload:
         return sorted(self.rng.sample(self.partitions, self.rng.randint(1, len(self.partitions))))
 
     def _acknowledged(self, where: TopicPartition, end: int, leader: NodeId, run_number: int) -> None:
-        """What is acknowledged by acks=all is committed, and who said so knows it as long as it lives."""
+        """What is acknowledged by acks=all is committed, and who said so knows it as long as it lives, and
+        has no disk that lied: then it may have begun anew before the answer is here."""
         node = self.world.nodes[leader]
         broker = node.broker
         partition = broker.partition(*where) if broker is not None else None
-        if partition is not None and node.run_number == run_number and partition.high_watermark < end:
+        same = node.run_number == run_number and not node.rotten
+        if partition is not None and same and partition.high_watermark < end:
             raise InvariantViolation(
                 "P1",
                 f"{where.topic}-{where.partition}: node {leader} acknowledged what ends at {end}, "
