@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from barnabas.aio import Producer as AsyncProducer
 from barnabas.client.aio.connection import AsyncConnection
 from barnabas.client.aio.membership import AsyncMembership
 from barnabas.client.both.awaited import at_once, awaited
-from barnabas.client.connection import RequestTimedOut
+from barnabas.client.connection import ConnectionFailed, RequestTimedOut
 from barnabas.client.consumer_member import ConsumerGroupMember, Subscription
 from barnabas.client.group_member import ClassicMember, GroupTimes
 from barnabas.client.group_options import GroupOptions, make_member
@@ -254,6 +255,46 @@ def test_a_member_whose_application_works_for_too_long_leaves_and_says_so(
     assert "max_poll_interval" in caplog.text
     at_once(membership._stay())
     assert len(asked) == 1
+
+
+def test_with_asyncio_a_member_that_leaves_while_it_joins_does_not_join_again() -> None:
+    """Its leaving closes the connection behind whose join it would wait for the other members."""
+
+    async def story() -> None:
+        asked: list[str] = []
+        gone = asyncio.Event()
+
+        async def answer(request: Any, *_: Any, **__: Any) -> Any:
+            asked.append(request.NAME)
+            if request.NAME == "JoinGroupRequest":
+                await gone.wait()
+            gone.set()
+            raise ConnectionFailed("closed", address="")
+
+        async def retrying(work: Any, **_: Any) -> Any:
+            while True:
+                with contextlib.suppress(ConnectionFailed):
+                    return await work()
+                await asyncio.sleep(0)
+
+        line: Any = SimpleNamespace(AWAITED=True, closed=False, version_of=lambda _: 4, request=answer)
+        cluster: Any = SimpleNamespace(
+            metadata=SimpleNamespace(max_age=300.0),
+            coordinator=awaited(lambda _: line),
+            ask_coordinator=lambda coordinator, talk: talk(coordinator),
+            retrying=retrying,
+        )
+        member = ClassicMember("g", ["t"], GroupTimes())
+        member.generation, member.member_id = 3, "m"
+        membership = AsyncMembership(cluster, member)
+        join = asyncio.create_task(membership._join(member))
+        await asyncio.sleep(0)
+        await asyncio.wait_for(membership.leave(), PATIENCE_S)
+        with pytest.raises(BarnabasError, match="has left group g"):
+            await asyncio.wait_for(join, PATIENCE_S)
+        assert asked == ["JoinGroupRequest", "LeaveGroupRequest"]
+
+    asyncio.run(story())
 
 
 def test_with_asyncio_nothing_is_sent_behind_a_join_that_waits_for_the_other_members() -> None:

@@ -13,6 +13,7 @@ from tests.server.quorum_processes import eventually
 
 from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.groups import set_group_offsets
+from barnabas.client.both.awaited import at_once
 from barnabas.client.group_offsets import committed_offsets
 from barnabas.model import OFFSETS_TOPIC, TopicPartition
 from barnabas.wire.java_hash import java_hash
@@ -52,8 +53,8 @@ def life(node: NodeProcess, apache: Path | None) -> Iterator[Admin]:
 
 def positions(admin: Admin) -> dict[str, int | None]:
     def of(group: str) -> int | None:
-        found = admin.cluster.at_coordinator(group, lambda coordinator: committed_offsets(coordinator, group))
-        return found.get(T)
+        at = admin.cluster.awaited.at_coordinator
+        return at_once(at(group, lambda coordinator: committed_offsets(coordinator, group))).get(T)
 
     return {group: of(group) for group in GROUPS}
 

@@ -41,6 +41,7 @@ class Membership(AnyMembership):
 
     async def leave(self) -> None:
         self._ended.set()
-        await super().leave()
+        async with self._talking:
+            await super().leave()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(self.member.heartbeat_interval + 1.0)

@@ -39,4 +39,4 @@ class AsyncMembership(AnyMembership):
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        await super().leave()
+        await super().leave()  # also while another task waits for its join, which ends then

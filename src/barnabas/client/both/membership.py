@@ -151,6 +151,8 @@ class AnyMembership:
                 member.join_failed(error)
 
     async def _join_once(self, member: ClassicMember, coordinator: AnyConnection) -> list[TopicPartition]:
+        if self._left:  # meanwhile: it would be a member that nobody reads for
+            raise BarnabasError(f"the member has left group {member.group}")
         patience = member.times.rebalance + 10.0
         wanted = None
         while wanted is None:
@@ -232,9 +234,8 @@ class AnyMembership:
     async def leave(self) -> None:
         """`await membership.leave()`: tell the group, so that it need not wait for the session to end."""
         self._left = True
-        async with self._talking:
-            if self.member.generation >= 0:
-                await self._say_goodbye()
+        if self.member.generation >= 0:
+            await self._say_goodbye()
 
     async def _say_goodbye(self) -> None:
         async def found(coordinator: AnyConnection) -> AnyConnection:
