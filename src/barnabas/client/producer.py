@@ -11,21 +11,19 @@ import atexit
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from types import TracebackType
+from typing import Any
 
 from barnabas.client.cluster import Cluster
-from barnabas.client.metadata import METADATA_AGE
 from barnabas.client.producing.batching import AccumulatorStatistics, Batch
-from barnabas.client.producing.outbox import Delivered, Outbox, call_back, outcome
+from barnabas.client.producing.outbox import Delivered, Sending, call_back, outcome
 from barnabas.client.producing.outgoing import Headers, outgoing
 from barnabas.client.producing.sending import Sender
-from barnabas.client.producing.transactions import Transactions
-from barnabas.client.security.options import SecurityOptions
 from barnabas.client.waits.background import died, told_at_exit
 from barnabas.client.waits.clock import monotonic
-from barnabas.client.waits.forks import check_process, forked_since, forks
+from barnabas.client.waits.forks import check_process, forked_since
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 
 __all__ = ["Delivered", "Delivery", "Fate", "Producer"]
@@ -82,7 +80,7 @@ class Delivery:
         return outcome(batch, index)
 
 
-class Producer:
+class Producer(Sending):
     """`with Producer("127.0.0.1:9092") as p: p.send("topic", b"value", key=b"k"); p.flush()`.
 
     acks: "all" (default; after it the record is durable on all in-sync replicas), 1 (on the leader) or 0
@@ -97,51 +95,15 @@ class Producer:
     says on its standard error what is not acknowledged then.
     """
 
-    def __init__(
-        self,
-        bootstrap: str | Iterable[str],
-        *,
-        acks: str | int = "all",
-        idempotent: bool | None = None,
-        compression: str | None = None,
-        linger: float = 0.005,
-        batch_size: int = 128 << 10,
-        buffer: int = 64 << 20,
-        client_id: str = "barnabas-producer",
-        request_timeout: float = 30.0,
-        delivery_timeout: float = 120.0,
-        stop_at_error: bool = False,
-        security: SecurityOptions = None,
-        transactions: Transactions | None = None,
-        metadata_max_age: float = METADATA_AGE,
-    ) -> None:
+    def _connect(self, bootstrap: str | Iterable[str], view: Mapping[str, Any]) -> None:
         self._changed = threading.Condition()
-        # Nothing that is asked on a record's behalf may take longer than the record has.
-        patience = min(request_timeout, delivery_timeout)
-        self._lookup = Cluster(bootstrap, client_id=client_id, timeout=patience, security=security)
+        self._lookup = Cluster(bootstrap, **view)
         self._lookup_lock = threading.Lock()
-        cluster = Cluster(bootstrap, client_id=client_id, timeout=patience, security=self._lookup.security)
-        self._outbox = Outbox(
-            acks=acks,
-            idempotent=idempotent,
-            compression=compression,
-            linger=linger,
-            batch_size=batch_size,
-            buffer=buffer,
-            request_timeout=request_timeout,
-            delivery_timeout=delivery_timeout,
-            stop_at_error=stop_at_error,
-            metadata_max_age=metadata_max_age,
-            transactions=transactions,
-            forget=cluster.forget,
-        )
-        self._sender = Sender(cluster, self._outbox.dispatch, transactions)
+        self._sender = Sender(Cluster(bootstrap, **view), self._outbox.dispatch, self._transactions)
         self._thread: threading.Thread | None = None
-        self._flushing = 0
-        self._made = forks()
 
-    def __repr__(self) -> str:
-        return f"<Producer {self._outbox!r}>"
+    def _forget(self, topic: str) -> None:
+        self._sender.cluster.forget(topic)
 
     def __enter__(self) -> Producer:
         return self

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from types import TracebackType
+from typing import Any
 
 from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.aio.connection import AsyncConnection, settle
-from barnabas.client.aio.transactions import AsyncTransactions
-from barnabas.client.metadata import METADATA_AGE
 from barnabas.client.producing.batching import AccumulatorStatistics, Batch
 from barnabas.client.producing.dispatch import Outcome, requests_of
-from barnabas.client.producing.outbox import Delivered, Outbox, call_back
+from barnabas.client.producing.outbox import Delivered, Sending, call_back
 from barnabas.client.producing.outgoing import Headers, outgoing
-from barnabas.client.security.options import SecurityOptions
 from barnabas.client.waits.background import died
-from barnabas.client.waits.forks import check_process, forked_since, forks
+from barnabas.client.waits.forks import check_process, forked_since
 from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
 from barnabas.wire.schemas.produce import ProduceRequest
@@ -30,7 +28,7 @@ from barnabas.wire.schemas.produce import ProduceRequest
 __all__ = ["AsyncProducer"]
 
 
-class AsyncProducer:
+class AsyncProducer(Sending):
     """`async with Producer("127.0.0.1:9092") as p: delivery = await p.send("topic", b"value", key=b"k")`.
 
     acks, idempotent, compression, linger, batch_size, buffer, delivery_timeout, security, metadata_max_age: as
@@ -39,56 +37,17 @@ class AsyncProducer:
     `TransactionalProducer` works with.
     """
 
-    def __init__(
-        self,
-        bootstrap: str | Iterable[str],
-        *,
-        acks: str | int = "all",
-        idempotent: bool | None = None,
-        compression: str | None = None,
-        linger: float = 0.005,
-        batch_size: int = 128 << 10,
-        buffer: int = 64 << 20,
-        client_id: str = "barnabas-producer",
-        request_timeout: float = 30.0,
-        delivery_timeout: float = 120.0,
-        stop_at_error: bool = False,
-        security: SecurityOptions = None,
-        transactions: AsyncTransactions | None = None,
-        metadata_max_age: float = METADATA_AGE,
-    ) -> None:
-        self._cluster = AsyncCluster(
-            bootstrap,
-            client_id=client_id,
-            timeout=min(request_timeout, delivery_timeout),
-            security=security,
-        )
-        self._outbox = Outbox(
-            acks=acks,
-            idempotent=idempotent,
-            compression=compression,
-            linger=linger,
-            batch_size=batch_size,
-            buffer=buffer,
-            request_timeout=request_timeout,
-            delivery_timeout=delivery_timeout,
-            stop_at_error=stop_at_error,
-            metadata_max_age=metadata_max_age,
-            transactions=transactions,
-            forget=self._cluster.metadata.forget,
-        )
+    def _connect(self, bootstrap: str | Iterable[str], view: Mapping[str, Any]) -> None:
+        self._cluster = AsyncCluster(bootstrap, **view)
         self._dispatch = self._outbox.dispatch
-        self._transactions = transactions
         self._changed = asyncio.Condition()
         self._woken = asyncio.Event()
         self._identifying = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._deliveries: set[asyncio.Task[None]] = set()
-        self._flushing = 0
-        self._made = forks()
 
-    def __repr__(self) -> str:
-        return f"<AsyncProducer {self._outbox!r}>"
+    def _forget(self, topic: str) -> None:
+        self._cluster.forget(topic)
 
     async def __aenter__(self) -> AsyncProducer:
         return self

@@ -6,20 +6,24 @@ No thread, no socket, no clock.  `producer` drives it from its thread, `aio.prod
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from barnabas.client.both.transactions import AnyTransactions
+from barnabas.client.metadata import METADATA_AGE
 from barnabas.client.producing.batching import Accumulator, Batch
 from barnabas.client.producing.dispatch import Dispatch, Outcome, codec_of
 from barnabas.client.producing.failures import Failures
 from barnabas.client.producing.outgoing import Outgoing
 from barnabas.client.producing.placement import Partitions, Placement
 from barnabas.client.producing.transaction_machine import TransactionMachine
+from barnabas.client.security.options import Security, SecurityOptions
 from barnabas.client.waits.background import callback_failed
+from barnabas.client.waits.forks import forks
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import NO_OFFSET, Offset
 
-__all__ = ["Delivered", "Outbox", "call_back", "outcome"]
+__all__ = ["Delivered", "Outbox", "Sending", "call_back", "outcome"]
 
 ACKS = {"all": -1, -1: -1, 0: 0, 1: 1, "0": 0, "1": 1, "-1": -1}
 
@@ -138,6 +142,61 @@ class Outbox:
         """Send nothing more: whoever sent has ended with this error.  Returns the batches that are lost by it."""
         self.stopped_by = error
         return self.accumulator.give_up(error, under_way=True)
+
+
+class Sending:
+    """Part of a producer that does not wait; its options are those of `Producer`."""
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str],
+        *,
+        acks: str | int = "all",
+        idempotent: bool | None = None,
+        compression: str | None = None,
+        linger: float = 0.005,
+        batch_size: int = 128 << 10,
+        buffer: int = 64 << 20,
+        client_id: str = "barnabas-producer",
+        request_timeout: float = 30.0,
+        delivery_timeout: float = 120.0,
+        stop_at_error: bool = False,
+        security: SecurityOptions = None,
+        transactions: AnyTransactions | None = None,
+        metadata_max_age: float = METADATA_AGE,
+    ) -> None:
+        # Nothing that is asked on a record's behalf may take longer than the record has.
+        patience = min(request_timeout, delivery_timeout)
+        self._transactions = transactions
+        self._flushing = 0
+        self._made = forks()
+        self._outbox = Outbox(
+            acks=acks,
+            idempotent=idempotent,
+            compression=compression,
+            linger=linger,
+            batch_size=batch_size,
+            buffer=buffer,
+            request_timeout=request_timeout,
+            delivery_timeout=delivery_timeout,
+            stop_at_error=stop_at_error,
+            metadata_max_age=metadata_max_age,
+            transactions=transactions,
+            forget=self._forget,
+        )
+        view = {"client_id": client_id, "timeout": patience, "security": Security.parse(security)}
+        self._connect(bootstrap, view)
+
+    def _connect(self, bootstrap: str | Iterable[str], view: Mapping[str, Any]) -> None:
+        """Make what waits: a cluster of these options, locks, the way to the leaders."""
+        raise NotImplementedError
+
+    def _forget(self, topic: str) -> None:
+        """The leaders of a topic may be others now."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._outbox!r}>"
 
 
 def outcome(batch: Batch, index: int) -> Delivered:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.both.awaited import at_once
+from barnabas.client.both.transactions import AnyTransactions
 from barnabas.client.cluster import Cluster
 from barnabas.client.producing.batching import Batch
 from barnabas.client.producing.dispatch import Dispatch, Outcome, requests_of
-from barnabas.client.producing.transactions import Transactions
 from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
 from barnabas.wire.schemas.produce import ProduceRequest
@@ -21,7 +21,7 @@ __all__ = ["Sender"]
 class Sender:
     """`Sender(cluster, dispatch, None).transmit(batches)` -> what became of each."""
 
-    def __init__(self, cluster: Cluster, dispatch: Dispatch, transactions: Transactions | None) -> None:
+    def __init__(self, cluster: Cluster, dispatch: Dispatch, transactions: AnyTransactions | None) -> None:
         self.cluster = cluster
         self.dispatch = dispatch
         self.transactions = transactions
