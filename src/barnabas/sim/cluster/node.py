@@ -76,6 +76,8 @@ class SimNode:
         """A fault touched its disk since it started: it may stop because of it."""
         self.rotten = False
         """Its disk lied, and not everything on it is whole again (`lying.rot`)."""
+        self.lied = False
+        """Its disk lied, and since then it was not in sync with every partition that may elect it."""
         self.restart_at = inf
 
     def __repr__(self) -> str:

@@ -65,7 +65,7 @@ class Rot:
 
     def begins(self, node: SimNode) -> None:
         """Note that its disk has lied."""
-        node.rotten = True
+        node.rotten = node.lied = True
         self._met_at[node.id] = inf
 
     # -- what is seen --
@@ -75,6 +75,7 @@ class Rot:
         for node in self.world.nodes.values():
             self.memories[node.id].note(node.disk, ROOT)
             if not node.rotten:
+                node.lied = node.lied and self._is_eligible(node)
                 continue
             if node.broker is not None and any(
                 partition.log.damage for partition in node.broker.partitions()
@@ -83,6 +84,11 @@ class Rot:
             if self.wanting(node) is None:
                 node.rotten = False
                 self.world.tell(node.id, "its disk is whole again")
+
+    def _is_eligible(self, node: SimNode) -> bool:
+        """Return whether a partition may elect this node, with which it is not in sync."""
+        topics = () if self.world.image is None else self.world.image.topics.values()
+        return any(node.id in state.elr for topic in topics for state in topic.partitions.values())
 
     def excuses(self, node_id: int) -> bool:
         """Return whether a node may serve a damaged batch: its disk lied, and nobody has met that yet."""

@@ -37,7 +37,7 @@ _LOSSES: tuple[Mutant, ...] = (
         "server.kraft.marks SyncedEndFile.synced",
         "self._write(self.row._replace(end=end))",
         "pass",
-        14,
+        2,
     ),
     mutant(
         "an unheard-of epoch is believed",
