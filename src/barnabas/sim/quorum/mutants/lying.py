@@ -112,7 +112,7 @@ _MARKS: tuple[Mutant, ...] = (
         "server.kraft.marks read_synced_end",
         "if checksum == crc32c(content[place : place + _ROW.size - 4]):",
         "if True:",
-        guard="tests/server/test_quorum_synced_end.py::test_a_bad_row_leaves_the_one_before_it_and_a_file_of_bad_rows_none",
+        87,
     ),
     mutant(
         "a cut leaves the row",
