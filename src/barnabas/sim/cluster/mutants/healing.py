@@ -24,6 +24,14 @@ _TELLING: tuple[Mutant, ...] = (
         1,
     ),
     mutant(
+        "a stop in order hides a kill",
+        "a replica that was killed, and stopped in order before it was compared with others, counts as whole",
+        "server.node.broker_part BrokerPart.stops_clean",
+        "return not (self.lifecycle.settings.unclean_stop and self.broker.claims_unproven())",
+        "return True",
+        28,
+    ),
+    mutant(
         "once incomplete, always incomplete",
         "the controller keeps what earlier heartbeats said of incomplete replicas",
         "controller.decisions.brokers heartbeat",
@@ -42,6 +50,14 @@ _FETCHING: tuple[Mutant, ...] = (
         "start = max(gone[0].start, log.log_start_offset)",
         "start = max(gone[0].end, log.log_start_offset)",
         8,
+    ),
+    mutant(
+        "cut behind what is lost",
+        "a log is cut behind the batch that follows one which is lost and a row of the index names",
+        "log.segments.segment Segment.place_of_cut",
+        "if beyond and at == begin > 0:",
+        "if False:",
+        263,
     ),
     mutant(
         "damage is not fetched again",

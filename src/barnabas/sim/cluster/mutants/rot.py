@@ -51,6 +51,14 @@ _WHILE_IT_RUNS: tuple[Mutant, ...] = (
         7,
     ),
     mutant(
+        "what is lost is looked for above the end",
+        "an offset above the log's end is damage up there, where no replica can fetch it again",
+        "broker.replicas.maintenance.scrubber Part.__init__",
+        "self.limit = min(segment.limit, log.written_end_offset)",
+        "self.limit = segment.limit",
+        136,
+    ),
+    mutant(
         "written on behind a cut",
         "records that were cut off the newest file are not missed once others were written in their place",
         "log.reading damage_of",
