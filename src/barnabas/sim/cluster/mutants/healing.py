@@ -21,7 +21,7 @@ _TELLING: tuple[Mutant, ...] = (
         "server.node.broker_part BrokerPart.__init__",
         "unclean_stop=not all(directory.was_clean for directory in home.logs.directories),",
         "unclean_stop=False,",
-        1,
+        2,
     ),
     mutant(
         "a stop in order hides a kill",

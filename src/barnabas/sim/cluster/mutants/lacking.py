@@ -39,7 +39,7 @@ LACKING: tuple[Mutant, ...] = (
         "controller.decisions.partitions _longest",
         "any(map(rules.waits, claim))",
         "False",
-        1,
+        2,
     ),
     mutant(
         "an eligible replica leads whatever its disk lost",
