@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from barnabas.client.for_both import as_method
+from barnabas.client.both.methods import either_way
 
 __all__ = ["EXAMPLES", "PUBLIC", "api"]
 
@@ -39,7 +39,7 @@ def members(cls: type) -> dict[str, Any]:
         if base.__module__.startswith("barnabas."):
             found |= {name: member for name, member in vars(base).items() if not name.startswith("_")}
     return {
-        name: getattr(cls, name) if isinstance(member, as_method) else member
+        name: getattr(cls, name) if isinstance(member, either_way) else member
         for name, member in found.items()
         if name not in getattr(cls, "_fields", ())
     }

@@ -16,7 +16,6 @@ from barnabas.client.both.cluster import AnyCluster
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import ConnectionFailed
 from barnabas.client.offsets import list_offsets_at
-from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import TopicPartition
 from barnabas.wire.schemas.cluster import ApiVersionsRequest, MetadataRequest
 from barnabas.wire.schemas.offsets import ListOffsetsRequest
@@ -115,19 +114,6 @@ def test_a_closed_cluster_connects_anew(over: Any) -> None:
             return line.closed and not (await cluster.any()).closed
 
         assert over(broker.address, story)
-
-
-@BOTH
-def test_an_error_is_raised_as_it_is_when_the_time_is_over(over: Any) -> None:
-    with FakeBroker(t=1) as broker:
-        broker.leaders["t", 0] = -1
-
-        async def story(cluster: AnyCluster) -> None:
-            await list_offsets_at(cluster, [{ZERO: -1}])
-
-        with pytest.raises(KafkaError, match="t-0 has no leader") as caught:
-            over(broker.address, story, timeout=0.06)
-        assert caught.value.code is ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def test_who_is_cancelled_while_it_connects_leaves_the_way_to_the_next() -> None:

@@ -13,6 +13,7 @@ from tests.patience import PATIENCE_S
 
 from barnabas import Admin, Consumer, KafkaError, Producer
 from barnabas.aio import Consumer as AsyncConsumer
+from barnabas.client.both.awaited import at_once
 from barnabas.model import TopicPartition
 from barnabas.testing import Cluster
 
@@ -111,7 +112,7 @@ def test_a_fenced_member_hears_of_its_loss_and_joins_again(node: Cluster, twelve
     with member(node, twelve, on_lost=lost.extend) as consumer:
         poll_until(lambda: shared(consumer), consumer)
         assert consumer._member is not None
-        coordinator = consumer._cluster.coordinator(twelve)
+        coordinator = at_once(consumer._cluster.coordinator(twelve)).connection
         leave = consumer._member.member.leave_request(1)
         assert leave is not None
         coordinator.request(leave)  # somebody else throws it out

@@ -12,6 +12,7 @@ from tests.patience import PATIENCE_S
 from barnabas import Producer
 from barnabas.client.consuming import growth
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import TopicPartition
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.schemas.cluster import MetadataRequest
 
@@ -71,3 +72,15 @@ def test_who_asks_about_a_topic_that_is_not_there_hears_so(clients: Clients) -> 
             assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         broker.make("nowhere", 1)
         assert consumer.position("nowhere", 0) == 0, "it looks again when it is asked"
+
+
+def test_who_reads_up_to_an_end_does_not_begin_with_partitions_that_come_later(clients: Clients) -> None:
+    """They have no end, so the reading would have none either."""
+    with FakeBroker(t=1) as broker:
+        put(broker, "t", b"one")
+        options = {"start": "earliest", "metadata_max_age": 0.0, "idle": PATIENCE_S}
+        with clients.consumer(broker.address, "t", **options) as consumer:
+            consumer.stop_at({TopicPartition("t", 0): 1})
+            broker.make("t", 2)
+            assert [message.value for message in consumer] == [b"one"]
+            assert consumer.assignment() == []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import TracebackType
+from typing import ClassVar, Literal
 
 from barnabas.client.admin.methods import AdminMethods
 from barnabas.client.cluster import Cluster
@@ -21,6 +22,9 @@ class Admin(AdminMethods):
     `timeout` (seconds) bounds every call.  Every method raises KafkaError when the cluster refuses and
     ConnectionFailed when nobody answers.
     """
+
+    AWAITED: ClassVar[Literal[False]] = False
+    """See `either_way`."""
 
     def __init__(
         self,

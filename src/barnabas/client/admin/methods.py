@@ -21,7 +21,7 @@ __all__ = ["AdminMethods"]
 
 
 class AdminMethods:
-    """What an `Admin` offers.  Every method raises as `Admin` says."""
+    """Methods of either `Admin`; every one raises as `Admin` says."""
 
     create_topic = as_method(of_topics.create_topic)
     delete_topic = as_method(of_topics.delete_topic)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import TracebackType
+from typing import ClassVar, Literal
 
 from barnabas.client.admin.methods import AdminMethods
 from barnabas.client.aio.cluster import AsyncCluster
@@ -18,8 +19,8 @@ class AsyncAdmin(AdminMethods):
     Options and methods are those of `barnabas.Admin`.
     """
 
-    AWAITED = True
-    """See `as_method`."""
+    AWAITED: ClassVar[Literal[True]] = True
+    """See `either_way`."""
 
     def __init__(
         self,

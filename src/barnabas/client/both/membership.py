@@ -37,7 +37,7 @@ class Release(Protocol):
 
 
 class Reader(NamedTuple):
-    """Who reads the partitions of a membership, as what it can do."""
+    """Reader of the partitions of a membership, as what it can do."""
 
     release: Release
     acquire: Callable[[Collection[TopicPartition]], Awaitable[None]]
