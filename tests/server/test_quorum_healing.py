@@ -141,6 +141,22 @@ def test_a_batch_that_took_a_later_epoch_goes_with_what_follows_it() -> None:
     assert start(disk).log_view.end_offset == header.base_offset
 
 
+def test_a_last_batch_of_an_epoch_of_which_nobody_spoke_is_damage() -> None:
+    """It was not synced, so no mark beside the log knows of it."""
+    disk = disk_with(30)
+    store = start(disk)
+    batch = Batch(30, 1, (LeaderChange(1),))
+    store.log_view.append(batch)
+    store.append(batch)
+    store.log.write()
+    disk.crash("kill")
+    name = segments(disk)[-1]
+    at, header = list(batches(disk.read(name)))[-1]
+    assert header.base_offset == 30
+    disk.corrupt(name, at + EPOCH_BYTE, flip=64)
+    assert start(disk).log_view.epochs() == [(1, 0)]
+
+
 @pytest.mark.parametrize("what", LOG_DAMAGE)
 def test_the_only_voter_and_whoever_only_looks_refuse_and_change_nothing(what: str) -> None:
     for voters, can_vote in ((1, True), (3, None)):
