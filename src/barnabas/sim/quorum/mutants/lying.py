@@ -204,7 +204,7 @@ _VOTES: tuple[Mutant, ...] = (
         "raft.election _grants",
         " or request.epoch <= core.log_view.abstains_to",
         "",
-        guard="tests/raft/test_raft_lost_entries.py::test_no_vote_in_an_epoch_in_which_one_was_perhaps_given",
+        138,
     ),
     mutant(
         "an epoch is forgotten with a vote",
