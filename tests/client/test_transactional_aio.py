@@ -11,8 +11,10 @@ from tests.patience import PATIENCE_S
 
 from barnabas.aio import Consumer, Producer, TransactionalProducer
 from barnabas.client.admin.quorum import update_features
+from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.cluster import Cluster as ClientCluster
-from barnabas.errors import BarnabasError, KafkaError
+from barnabas.client.producing.transactions import end_prepared
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.testing import Cluster
 
 
@@ -159,5 +161,38 @@ def test_a_consumer_goes_on_after_what_was_committed_with_its_offsets(node: Clus
         await copy(2, commit=False)
         await copy(2, commit=True)
         assert await committed(node, out) == [b"0", b"1", b"2", b"3"]
+
+    run(work)
+
+
+def test_what_one_producer_has_prepared_another_process_ends(node: Cluster, topic: str) -> None:
+    """(The way of Spark's sink: the driver claims, a task writes and prepares, the driver ends.)"""
+
+    async def work() -> None:
+        for commit in (True, False):
+            async with producer_of(node, topic) as driver:
+                claim = await driver.claim()
+            task = TransactionalProducer(node.bootstrap, topic)
+            task.resume(claim)
+            await task.begin()
+            await task.send(topic, b"%d" % commit)
+            prepared = await task.prepare(PATIENCE_S)
+            assert prepared is not None
+            async with AsyncCluster(node.bootstrap) as cluster:
+                await end_prepared(cluster, prepared, commit=commit)
+                await end_prepared(cluster, prepared, commit=commit)  # once more does no harm
+            await task.close()
+        assert await committed(node, topic) == [b"1"]
+
+    run(work)
+
+
+def test_a_commit_says_when_its_time_is_over() -> None:
+    async def work() -> None:
+        producer = TransactionalProducer("127.0.0.1:1", "id")
+        producer.flush = asyncio.Event().wait  # type: ignore[assignment, method-assign]
+        with pytest.raises(KafkaError, match=r"not acknowledged within 0.01 s") as caught:
+            await producer._all_sent(0.01)
+        assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT
 
     run(work)

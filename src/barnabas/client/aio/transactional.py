@@ -10,59 +10,44 @@ Consumers with isolation="read_committed" see both records or neither.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from barnabas.client.aio.cluster import AsyncCluster
-from barnabas.client.aio.consumer import AsyncConsumer
 from barnabas.client.aio.producer import AsyncProducer
 from barnabas.client.aio.transactions import AsyncTransactions
-from barnabas.client.producing.transaction_machine import GroupMember, State
-from barnabas.client.security.options import SecurityOptions
-from barnabas.errors import BarnabasError
-from barnabas.model import Offset, TopicPartition
+from barnabas.client.both.transactional import Transacting
+from barnabas.client.producing.transaction_machine import State
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 
 __all__ = ["AsyncTransactionalProducer"]
 
 
-class AsyncTransactionalProducer(AsyncProducer):
+class AsyncTransactionalProducer(Transacting, AsyncProducer):
     """`async with TransactionalProducer("127.0.0.1:9092", "orders-1") as p: async with p.transaction(): ...`.
 
-    `transactional_id` is the producer's name for good: who begins with the same one later fences this one, and
-    what it had open is aborted.  `transaction_timeout`: seconds after which the coordinator aborts a transaction
-    that nobody ends; brokers allow 900 by default.  The other options are those of `Producer`.
+    Options and methods are those of `barnabas.TransactionalProducer`.
     """
 
-    def __init__(
-        self,
-        bootstrap: str | Iterable[str],
-        transactional_id: str,
-        *,
-        transaction_timeout: float = 60.0,
-        client_id: str = "barnabas-producer",
-        request_timeout: float = 30.0,
-        security: SecurityOptions = None,
-        **options: Any,
-    ) -> None:
-        self._transaction = AsyncTransactions(
-            AsyncCluster(
-                bootstrap, client_id=client_id, timeout=max(request_timeout, 1.0), security=security
-            ),
-            transactional_id,
-            timeout_ms=int(transaction_timeout * 1000),
-        )
-        super().__init__(
-            bootstrap,
-            client_id=client_id,
-            request_timeout=request_timeout,
-            security=security,
-            transactions=self._transaction,
-            **options,
-        )
+    AWAITED: ClassVar[Literal[True]] = True
+    """See `either_way`."""
 
-    def __repr__(self) -> str:
-        return f"<AsyncTransactionalProducer {self._transaction!r}>"
+    def _talk(
+        self, bootstrap: str | Iterable[str], view: Mapping[str, Any], id_: str, **options: Any
+    ) -> AsyncTransactions:
+        return AsyncTransactions(AsyncCluster(bootstrap, **view), id_, **options)
+
+    async def _all_sent(self, seconds: float | None) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self.flush()
+        except TimeoutError:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"not acknowledged within {seconds:g} s") from None
+
+    async def _give_up_all(self, error: BarnabasError) -> None:
+        await self._drop(error)
 
     async def __aenter__(self) -> AsyncTransactionalProducer:
         return self
@@ -83,44 +68,6 @@ class AsyncTransactionalProducer(AsyncProducer):
             if self._transaction.state is State.ABORTABLE:
                 await self.abort()
             raise
-
-    async def begin(self) -> None:
-        """`await producer.begin()`: open a transaction; the first one takes over the transactional id.
-
-        Raises BarnabasError when one is open, KafkaError when the coordinator refuses.
-        """
-        await self._transaction.begin()
-
-    async def send_offsets(
-        self, offsets: Mapping[TopicPartition, Offset] | AsyncConsumer, member: GroupMember | str = ""
-    ) -> None:
-        """`await producer.send_offsets(consumer)`: what the consumer has handed out is done if this commits.
-
-        Also `await producer.send_offsets({TopicPartition("t", 0): 42}, "billing")`: the group reads 42 next.
-        Raises KafkaError: the transaction can only be aborted then.
-        """
-        if isinstance(offsets, AsyncConsumer):
-            member = offsets.member()
-            offsets = offsets.positions()
-        elif isinstance(member, str):
-            member = GroupMember(member)
-        if offsets:
-            await self._transaction.send_offsets(offsets, member)
-
-    async def commit(self) -> None:
-        """`await producer.commit()`: everything is sent and acknowledged, then the transaction is committed.
-
-        Raises the error of a record that was refused (abort it then), or the coordinator's.
-        """
-        self._transaction.commits()
-        await self.flush()
-        await self._transaction.end(commit=True)
-
-    async def abort(self) -> None:
-        """`await producer.abort()`: nobody who reads committed records sees any of this transaction."""
-        self._transaction.ending(commit=False)  # raises where none is open
-        await self._drop(BarnabasError("the transaction was aborted"))
-        await self._transaction.end(commit=False)
 
     async def close(self, *, flush: bool = True) -> None:
         """`await producer.close()`: abort the open transaction if there is one, then end the connections."""

@@ -13,5 +13,9 @@ __all__ = ["AsyncTransactions"]
 class AsyncTransactions(AnyTransactions):
     """`await AsyncTransactions(cluster, "orders-1", timeout_ms=60000).begin()`."""
 
-    def __init__(self, cluster: AsyncCluster, transactional_id: str, *, timeout_ms: int) -> None:
-        super().__init__(cluster, asyncio.Lock(), transactional_id, timeout_ms=timeout_ms)
+    def __init__(
+        self, cluster: AsyncCluster, transactional_id: str, *, timeout_ms: int, two_phases: bool = False
+    ) -> None:
+        super().__init__(
+            cluster, asyncio.Lock(), transactional_id, timeout_ms=timeout_ms, two_phases=two_phases
+        )
