@@ -24,6 +24,7 @@ from barnabas.client.admin.log_dirs import BrokerDirs
 from barnabas.client.admin.moves import Move
 from barnabas.client.admin.quorum import unregister_controller
 from barnabas.client.admin.throttles import throttle, throttles
+from barnabas.client.both.awaited import at_once, awaited
 from barnabas.client.metadata import Broker
 from barnabas.client.producer import Producer
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
@@ -222,10 +223,10 @@ def test_a_controller_is_forgotten_once_it_votes_no_more(type_: Operator) -> Non
 
 def test_what_helps_where_a_cluster_has_no_record_for_a_controller_that_left() -> None:
     refused = UnregisterControllerResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message="too low")
-    at = SimpleNamespace(request=lambda *_: refused)
-    cluster: Any = SimpleNamespace(any=lambda: at, retrying=lambda attempt, **_: attempt())
+    at = SimpleNamespace(request=awaited(lambda *_: refused))
+    cluster: Any = SimpleNamespace(AWAITED=True, any=awaited(lambda: at), retrying=lambda attempt: attempt())
     with pytest.raises(KafkaError, match="unregistering controller 5: too low") as caught:
-        unregister_controller(cluster, 5)
+        at_once(unregister_controller(cluster, 5))
     assert "features upgrade --release-version 4.4" in (caught.value.next_step or "")
 
 
