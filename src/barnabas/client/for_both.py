@@ -61,13 +61,15 @@ class as_method(either_way[P, T]):  # noqa: N801  used as a decorator
             found: T = await work(getattr(self.cluster, "awaited", self.cluster), *given, **options)
             return found
 
-        signature = inspect.signature(work.__wrapped__)
-        _, *taken = signature.parameters.values()
-        own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        method.__dict__["__signature__"] = signature.replace(parameters=[own, *taken])
-        self._function, self._said = work.__name__, work.__doc__ or ""
+        self._function = work
         super().__init__(method)
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        super().__set_name__(owner, name)
-        self._work.__doc__ = re.sub(rf"`{self._function}\(cluster(, )?", f"`admin.{name}(", self._said)
+    def _made(self, awaited: bool) -> Callable[..., Any]:
+        function = self._function
+        signature = inspect.signature(function.__wrapped__)
+        _, *taken = signature.parameters.values()
+        own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        self._work.__dict__["__signature__"] = signature.replace(parameters=[own, *taken])
+        called = rf"`{function.__name__}\(cluster(, )?"
+        self._work.__doc__ = re.sub(called, f"`admin.{self._name}(", function.__doc__ or "")
+        return super()._made(awaited)
