@@ -461,7 +461,7 @@ from barnabas.server.node import run as process
 async def for_ever(*_):
     print("starting", flush=True)
     await asyncio.sleep(1000)
-process.Node._start_broker = for_ever
+process.ServerNode._start_broker = for_ever
 sys.exit(process.run(Config.load({"log.dirs": sys.argv[1], "listeners": %r})))
 """
 
@@ -483,7 +483,7 @@ from barnabas.server.node import run as process
 async def for_ever(*_):
     print("stopping", flush=True)
     await asyncio.sleep(1000)
-process.Node._stop_serving = for_ever
+process.ServerNode._stop_serving = for_ever
 config = Config.load({"log.dirs": sys.argv[1], "listeners": %r, "barnabas.shutdown.timeout.ms": sys.argv[2]})
 sys.exit(process.run(config, on_ready=lambda node: print("ready", flush=True)))
 """

@@ -46,7 +46,7 @@ def test_a_node_whose_metadata_log_was_cut_starts_again_once_in_a_while(
     errors: list[Exception], starts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = _Fails(errors)
-    monkeypatch.setattr(running, "Node", node)
+    monkeypatch.setattr(running, "ServerNode", node)
     config = Config.load(
         {"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"}
     )
