@@ -14,7 +14,7 @@ from typing import Any
 from tests.frames import frame
 
 from barnabas.broker.ports import Authorizer
-from barnabas.broker.purgatory import Waiting
+from barnabas.broker.purgatory import Purgatory, Waiting
 from barnabas.broker.replicas.broker import Broker, Work
 from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.requests.delete_records import delete_records
@@ -22,9 +22,11 @@ from barnabas.broker.requests.describe_producers import describe_producers
 from barnabas.broker.requests.fetch import Fetches
 from barnabas.broker.requests.leader_epochs import offsets_for_leader_epoch
 from barnabas.broker.requests.list_offsets import list_offsets
-from barnabas.broker.requests.produce import produce
+from barnabas.broker.requests.produce import Produces
+from barnabas.broker.requests.produced import Produced, Several
 from barnabas.broker.requests.producer_ids import init_producer_id
 from barnabas.broker.requests.txn_markers import append_marker, write_txn_markers
+from barnabas.broker.requests.validation import PACKED_AT_ONCE, RECORDS_WALKED_AT_ONCE, UNPACKED_AT_ONCE
 from barnabas.broker.txn_verification import Question
 from barnabas.config import Config
 from barnabas.controller.image import (
@@ -44,7 +46,10 @@ from barnabas.wire.codec.message import Message, decode, encode
 from barnabas.wire.frame import read_request_header, read_response_header
 from barnabas.wire.plane.fetch_asked import FetchFrames, Terms
 from barnabas.wire.plane.fetch_told import FetchAnswer, write_fetch_answer
-from barnabas.wire.plane.objects import asked_by
+from barnabas.wire.plane.objects import asked_by, produced_by, response_to_producer
+from barnabas.wire.plane.produce_asked import ProduceRows, terms_of, unpack
+from barnabas.wire.plane.produce_asked import Terms as ProduceTerms
+from barnabas.wire.plane.produce_told import ProduceAnswer
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.schemas.brokers import AlterPartitionRequest
 from barnabas.wire.schemas.fetch import (
@@ -383,13 +388,14 @@ class Node:
         }
         return SimpleNamespace(**{**values, **more})
 
-    def ask(self, request: Message, version: int, client_id: str | None = "test") -> Answer:
+    def ask(self, request: Message, version: int, client_id: str | None = "test", **more: Any) -> Answer:
         """Send a request through the codec; the answer may come later."""
         if isinstance(request, FetchRequest):
             return self._fetch(request, version, client_id)
+        if isinstance(request, ProduceRequest):
+            return self._produce(request, version, self.context(client_id, **more))
         request, _ = decode(type(request), memoryview(bytearray(encode(request, version))), version)
         handlers = {
-            0: produce,
             2: list_offsets,
             21: delete_records,
             22: init_producer_id,
@@ -419,6 +425,26 @@ class Node:
         if fetches is None:
             fetches = self.fetches[terms] = Fetches(self.broker, self.context(client_id), terms)
         answer.given(fetches.serve(asked, self.now))
+        return answer
+
+    def _produce(self, request: ProduceRequest, version: int, context: Any) -> Answer:
+        """Send a Produce as its frame, from which rows are read, as a connection does."""
+        body = memoryview(bytearray(frame(request, version, client_id=context.client_id)))[4:]
+        found = ProduceRows(RECORDS_WALKED_AT_ONCE, 1000, PACKED_AT_ONCE)
+        found.one(body, 0, len(body))
+        unpack(found, UNPACKED_AT_ONCE)
+        if found.requests:
+            header, terms = terms_of(found.head)
+        else:
+            header, at = read_request_header(body)
+            terms, found = produced_by(header, decode(ProduceRequest, body, version, at)[0])
+        answer = Answer(version)
+        run = Alone(self.broker.purgatory, terms, self.now, answer)
+        Produces(self.broker, context, terms).serve(found, run, self.now)
+        if terms.acks or run.open:
+            answer.waiting = run
+        if not run.open:
+            run.look()
         return answer
 
     def _write_markers(self, broker: Broker, context: Any, request: Any, version: int, now: Now) -> Any:
@@ -519,12 +545,45 @@ class Node:
         return self.ask(request, version)
 
 
+class Alone(Produced):
+    """A Produce request whose answer is for a test: `on_done` gets it, or with acks=0 why its connection ends."""
+
+    def __init__(self, purgatory: Purgatory, terms: ProduceTerms, now: Now, answer: Answer) -> None:
+        super().__init__(purgatory, terms, now)
+        self.on_done = answer.take
+
+    def look(self) -> None:
+        on_done = self.on_done
+        if self.open or on_done is None or (self.terms.acks and not self.replies):
+            return
+        self.unpark()
+        self.on_done, self.done = None, True
+        if not self.terms.acks:
+            for batches in self.batches:
+                if batches.error:
+                    on_done(ErrorCode(batches.error))
+            return
+        (reply,) = self.replies
+        if isinstance(reply, Several):
+            told = reply.answer()
+        else:
+            batches, _, first, time = reply
+            told = ProduceAnswer([(batches.destination.topic, [batches.row(first, time)])])
+        on_done(response_to_producer(self.terms.version, told))
+
+    def cancel(self) -> None:
+        self.on_done = None
+        super().cancel()
+
+
 class Answer:
     """An answer that came, or may still come; read back from its bytes."""
 
     def __init__(self, version: int) -> None:
         self.version = version
         self.waiting: Waiting | None = None
+        self.refused: ErrorCode | None = None
+        """Why a Produce with acks=0 ended its connection."""
         self.count = 0
         self._message: Any = None
 
@@ -537,6 +596,9 @@ class Answer:
             self.take(given)
 
     def take(self, message: Any) -> None:
+        if isinstance(message, ErrorCode):
+            self.refused = message
+            return
         if isinstance(message, FetchAnswer):
             message = told(message, self.version)
         self.count += 1

@@ -6,13 +6,13 @@ import tracemalloc
 from typing import Any
 
 import pytest
+from tests.broker import harness
 from tests.broker.harness import WALL, Answer, Node, batch
 from tests.broker.hostile_batches import lying, with_crc
 
-from barnabas.broker.purgatory import Waiting
 from barnabas.broker.replicas.batch_checks import BatchCheck
-from barnabas.broker.requests.produce import produce
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.broker.requests import validation
+from barnabas.errors import ErrorCode
 from barnabas.wire.codec.primitives import varint
 from barnabas.wire.compression import Codec, packer
 from barnabas.wire.records import Record, read_batch_header, read_records, write_batch
@@ -26,6 +26,13 @@ def much(count: int = MANY, codec: int = 0, **more: Any) -> bytearray:
     return write_batch([Record(n, WALL, b"k", bytes(n % 50)) for n in range(count)], codec=codec, **more)
 
 
+@pytest.fixture(autouse=True)
+def _as_where_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop looks at no more records than it does there."""
+    for module in (validation, harness):
+        monkeypatch.setattr(module, "RECORDS_WALKED_AT_ONCE", validation.RECORDS_AT_ONCE)
+
+
 def send(node: Node, data: bytes, *, connection: int = 1, topic: str = "t", acks: int = -1) -> Answer:
     """Produce on a connection of this number."""
     request = ProduceRequest(
@@ -35,15 +42,7 @@ def send(node: Node, data: bytes, *, connection: int = 1, topic: str = "t", acks
             TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=data)])
         ],
     )
-    answer = Answer(9)
-    context = node.context(connection_id=connection)
-    given = produce(node.broker, context, request, 9, node.now)
-    if isinstance(given, Waiting):
-        answer.waiting = given
-        given.on_done = answer.take
-    elif given is not None:
-        answer.take(given)
-    return answer
+    return node.ask(request, 9, connection_id=connection)
 
 
 def end_of(node: Node, topic: str = "t") -> int:
@@ -134,20 +133,16 @@ def test_a_node_that_stops_says_so_to_who_waits(node: Node) -> None:
 
 
 def test_without_acks_a_good_batch_is_appended_and_a_bad_one_ends_the_connection(node: Node) -> None:
-    outcomes: list[Any] = []
     good = send(node, much(), acks=0)
-    assert good.waiting is not None
-    good.waiting.on_done = outcomes.append
     lying = much(count=MANY)
     lying[60] = 99  # the count's last byte
     lying[26] = 98  # and the last offset delta's
     bad = send(node, with_crc(lying), acks=0)
-    assert bad.waiting is not None
-    bad.waiting.on_done = outcomes.append
+    assert good.waiting is not None and bad.waiting is not None
     node.turn()
     assert end_of(node) == MANY
-    assert outcomes[0] is None
-    assert isinstance(outcomes[1], KafkaError) and outcomes[1].code == ErrorCode.INVALID_RECORD
+    assert good.refused is None
+    assert bad.refused == ErrorCode.INVALID_RECORD
 
 
 def test_connections_take_turns(node: Node) -> None:

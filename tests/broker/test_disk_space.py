@@ -11,11 +11,12 @@ from tests.broker.harness import Answer, Node, batch
 from tests.broker.replication import Replicas
 
 from barnabas.broker.ports import DirectorySpace
-from barnabas.broker.requests.append import PlainBatches, append_plain
+from barnabas.broker.requests.append import takes
 from barnabas.broker.requests.append_internal import append_internal
+from barnabas.broker.requests.produced import Destination
 from barnabas.errors import ErrorCode, StorageError
 from barnabas.sim.kernel.disk import MemoryDisk
-from barnabas.wire.walk import Plain
+from barnabas.wire.plane.produce_asked import ProduceRows
 
 MIB = 1 << 20
 GROUPS = "__consumer_offsets"
@@ -89,16 +90,19 @@ def test_what_is_there_is_read_retained_and_deleted_while_the_disk_is_full(node:
 def test_plain_batches_are_not_taken_without_a_closer_look_while_there_is_no_room(
     node: Node, disk: Volume
 ) -> None:
-    """Nor those of one read that are appended together, nor of several partitions."""
+    """Nor those of one read that are appended together."""
     partition = node.broker.partition("t", 0)
     assert partition is not None
-    found = cast(Plain, SimpleNamespace(newest=node.now.wall_ms, size=100, records=1))
-    for free, takes in ((10 * MIB, True), (10 * MIB - 1, False), (15 * MIB, True)):
+    destination = Destination(12, b"t", 0)
+    destination.partition = partition
+    one, three = (
+        cast(ProduceRows, SimpleNamespace(newest=node.now.wall_ms, size=100, records=1, rows=[None] * count))
+        for count in (1, 3)
+    )
+    for free, is_taken in ((10 * MIB, True), (10 * MIB - 1, False), (15 * MIB, True)):
         left(node, disk, free)
-        assert PlainBatches(partition, everywhere=True).takes(found, 1) == takes
-        assert PlainBatches(partition, everywhere=False).takes(found, 3) == takes
-        one = append_plain(node.broker, partition, memoryview(batch("a")), -1, 4, node.now)
-        assert (one >= 0) == takes
+        assert takes(destination, True, one) == is_taken
+        assert takes(destination, False, three) == is_taken
 
 
 def test_groups_may_commit_down_to_half_of_the_reserve(node: Node, disk: Volume) -> None:
@@ -210,8 +214,8 @@ def test_a_follower_below_the_reserve_asks_no_leader_for_more() -> None:
 
 def test_a_batch_refused_at_the_beginning_of_a_segment_is_refused_alone(node: Node, disk: Volume) -> None:
     node.configure("t", segment_bytes="1048576")
-    first = node.produce(batch("x" * 900_000))
-    disk.full_after(910_000)
+    first = node.produce(batch("x" * 900_000))  # (written at once)
+    disk.full_after(10_000)
     second = node.produce(batch("y" * 900_000))
     node.turn()
     assert first.error == ErrorCode.NONE

@@ -5,16 +5,18 @@ from __future__ import annotations
 import gc
 
 import pytest
-from tests.broker.harness import PAGE_CACHE, Node, batch
+from tests.broker.harness import PAGE_CACHE, Alone, Answer, Node, batch
 
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.replicas.acknowledgements import Acknowledgement
 from barnabas.broker.requests.append_internal import append_internal
 from barnabas.broker.requests.fetch import FetchWaiting
-from barnabas.broker.requests.produce import produce
+from barnabas.broker.requests.produce import Produces
 from barnabas.errors import ErrorCode, StorageError
 from barnabas.model import Now, TopicPartition
 from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.frame import RequestHeader
+from barnabas.wire.plane.objects import produced_by
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 
@@ -250,13 +252,15 @@ def test_a_waiting_producer_holds_nothing_of_its_request(node: Node) -> None:
                 )
             ],
         )
-        waiting = produce(node.broker, node.context(), request, 9, node.now)
-        del request
+        terms, found = produced_by(RequestHeader(0, 9, 1, "test"), request)
+        waiting = Alone(node.broker.purgatory, terms, node.now, Answer(9))
+        Produces(node.broker, node.context(), terms).serve(found, waiting, node.now)
+        del request, found
         node.write()
         buffer += b"more"  # a BufferError while anybody looks at it
         del buffer[-4:]
         buffer[0:8] = bytes(8)
-        assert waiting is not None
+        assert waiting.open == 1
 
 
 def test_a_follower_that_only_polls_wakes_nobody(disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch) -> None:

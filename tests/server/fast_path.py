@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
+from unittest import mock
 
 from crc32c import crc32c
 from tests.broker.hostile_batches import hostile_batches
@@ -16,14 +17,16 @@ from tests.frames import frame, framed
 from tests.server.harness import Client
 from tests.topics import creation_of
 
+from barnabas.broker.requests.produce import Produces
 from barnabas.config import NO_FLUSH, Config
 from barnabas.errors import ErrorCode
 from barnabas.model import Now, Uuid
-from barnabas.server.net import connection
-from barnabas.server.net.produce_fast_path import ProduceFastPath
+from barnabas.server.net import connection, produce_door
+from barnabas.server.net.produce_door import ProduceDoor
 from barnabas.server.node.process import ServerNode
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.codec.message import Message
+from barnabas.wire.plane.produce_asked import ProduceRows
 from barnabas.wire.records import Record, read_batch_header, write_batch
 from barnabas.wire.schemas.cluster import ApiVersionsRequest, MetadataRequest, MetadataRequestTopic
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -402,13 +405,12 @@ def _bad_tail(version: int) -> Callable[[dict[str, Uuid]], list[bytes]]:
     return frames
 
 
-def config(*, memo: bool, page_cache: bool) -> Config:
+def config(*, page_cache: bool) -> Config:
     return Config.load(
         {
             "log.dirs": "/data",
             "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
             "log.flush.interval.messages": str(NO_FLUSH if page_cache else 1),
-            "barnabas.produce.memo": str(memo).lower(),
             "num.partitions": "2",
             "transaction.partition.verification.enable": "false",  # transactions without a coordinator
         }
@@ -421,9 +423,10 @@ class Run:
     def __init__(self) -> None:
         self.answers: dict[str, bytes] = {}
         self.logs: dict[str, bytes] = {}
-        self.recognized = 0
         self.together = 0
-        """Of these, taken with others of their read."""
+        """Requests that were served with others of their read."""
+        self.closer = 0
+        """Batches that were looked at alone."""
         self.counted: tuple[int, ...] = ()
 
 
@@ -459,28 +462,43 @@ async def create_topics(node: ServerNode) -> dict[str, Uuid]:
     return {topic.name: topic.topic_id for topic in answer.topics}
 
 
+class Unread:
+    """Finds no request plain to read."""
+
+    head, requests = b"", 0
+
+    def __init__(self, *limits: int) -> None:
+        pass
+
+    def one(self, *arguments: Any) -> None:
+        pass
+
+    read = one
+
+
 def run(
     factory: Callable[[], asyncio.AbstractEventLoop],
     work: Callable[[ServerNode, Run], Any],
     *,
-    memo: bool,
     page_cache: bool,
+    decoded: bool = False,
 ) -> Run:
-    """Start a node on a disk in memory, let `work` talk to it, read its logs."""
+    """Start a node on a disk in memory, let `work` talk to it, read its logs.
+
+    `decoded`: the rows of every request are made of what the decoder reads.
+    """
     disk, result = MemoryDisk(), Run()
-    original, take_ahead = ProduceFastPath.end_of_read, ProduceFastPath.take_ahead
+    take = ProduceDoor.take
 
-    def counted(self: ProduceFastPath) -> bool:
-        result.recognized += self._taken
-        return original(self)
-
-    def counted_ahead(self: ProduceFastPath, *arguments: Any) -> int:
-        end = take_ahead(self, *arguments)
-        result.together += self._taken
-        return end
+    def counted(self: ProduceDoor, *arguments: Any) -> Any:
+        before = self.network.request_ids
+        served = take(self, *arguments)
+        if self.network.request_ids > before + 1:
+            result.together += self.network.request_ids - before
+        return served
 
     async def whole() -> None:
-        settings = config(memo=memo, page_cache=page_cache)
+        settings = config(page_cache=page_cache)
         async with asyncio.timeout(120):
             node = ServerNode(settings, disk=disk, clock=FixedClock(), random=Seeded(), format_new=True)
             async with node:
@@ -499,19 +517,21 @@ def run(
                     metrics.histogram(f"{requests}LocalTimeMs,request=Produce").count,
                 )
 
-    ProduceFastPath.end_of_read = counted  # type: ignore[method-assign]
-    ProduceFastPath.take_ahead = counted_ahead  # type: ignore[method-assign]
-    share, connection.SHARE_OF_STEP_S = (
-        connection.SHARE_OF_STEP_S,
-        60.0,
-    )  # who is hung up on had the same answers
-    try:
-        with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(whole())
-    finally:
-        ProduceFastPath.end_of_read = original  # type: ignore[method-assign]
-        ProduceFastPath.take_ahead = take_ahead  # type: ignore[method-assign]
-        connection.SHARE_OF_STEP_S = share
+    look_closer = Produces._look_closer
+
+    def counted_closer(self: Produces, *arguments: Any) -> Any:
+        result.closer += 1
+        return look_closer(self, *arguments)
+
+    rows = Unread if decoded else ProduceRows
+    with (
+        mock.patch.object(ProduceDoor, "take", counted),
+        mock.patch.object(Produces, "_look_closer", counted_closer),
+        mock.patch.object(produce_door, "ProduceRows", rows),
+        mock.patch.object(connection, "SHARE_OF_STEP_S", 60.0),  # who is hung up on had the same answers
+        asyncio.Runner(loop_factory=factory) as runner,
+    ):
+        runner.run(whole())
     for directory in disk.list("/data"):
         if disk.is_directory(f"/data/{directory}") and not directory.startswith("__"):
             for name in disk.list(f"/data/{directory}"):

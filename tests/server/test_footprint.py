@@ -45,6 +45,8 @@ BARE = {
         "plane",
         "fetch_asked",
         "fetch_told",
+        "produce_asked",
+        "produce_told",
         "objects",
         "registry",
         "schema",

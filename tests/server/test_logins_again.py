@@ -13,6 +13,7 @@ from tests.patience import PATIENCE_S
 from barnabas.testing.cluster import Cluster, free_ports
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic
+from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.schemas.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
@@ -96,6 +97,17 @@ def test_no_fast_path_goes_on_after_the_end_of_a_session(port: int) -> None:
         with pytest.raises((EOFError, OSError)):
             while time.monotonic() < until:
                 line.sendall(producing())
+                read_frame(line)
+
+
+def test_no_fetch_is_served_after_the_end_of_a_session(port: int) -> None:
+    position = FetchPartition(partition=0, partition_max_bytes=1000)
+    asked = FetchRequest(topics=[FetchTopic(topic="t", partitions=[position])])
+    with producer(port + 1) as line:
+        until = time.monotonic() + PATIENCE_S
+        with pytest.raises((EOFError, OSError)):
+            while time.monotonic() < until:
+                line.sendall(frame(asked, 11, correlation_id=78))
                 read_frame(line)
 
 

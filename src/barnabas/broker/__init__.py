@@ -3,8 +3,8 @@
 Nothing in this package waits, reads a clock or knows a socket.  A request comes in with its time of arrival; an
 answer goes out, or a `Waiting` that a later call completes.  A produced batch passes through the whole package:
 
-1. `requests/produce` checks the request as a whole, `requests/append` and `validation` the batch, and
-   `replicas/partition` appends it to its log.  Nothing is written yet, and nobody has seen it.
+1. `requests/produce` appends a plain batch to its log; what is not plain, `requests/append` and `validation` check
+   first.  Nothing is written yet, and nobody has seen it.
 2. `Broker.end_loop_step` (`replicas/broker`) writes what all requests of this loop step appended, one gathered
    write per log.
 3. The log's *acknowledged end* moves: at once if acks may come from the page cache, otherwise when the sync that

@@ -125,10 +125,6 @@ _s("barnabas.max.waiters", "int", 10000,
    "limit it answers further long polls at once with what there is.", low=1, high=MAX_INT)
 _s("barnabas.sendfile.min.bytes", "int", 65536,
    "Answers with at least this many record bytes go from file to socket by sendfile.", low=4096, high=MAX_INT)
-_s("barnabas.produce.memo", "boolean", True,
-   "Recognize a Produce request that equals an earlier one of its connection up to the records, and do "
-   "not decode it again; read one of several partitions straight from its bytes. Answers and logs are the same "
-   "either way; turn it off only to diagnose a fault.")
 _s("request.timeout.ms", "int", 30000,
    "How long this node waits for another node's answer.", low=1, high=MAX_INT)
 _s("max.request.partition.size.limit", "int", 2000,

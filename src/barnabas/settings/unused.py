@@ -76,6 +76,7 @@ protection, or fewer copies, than they believe they have; so it is refused."""
 
 RETIRED: dict[str, str] = {
     "barnabas.fetch.memo": "every fetch is read from its bytes now; remove the line",
+    "barnabas.produce.memo": "every request is read from its bytes now; remove the line",
     "barnabas.produce.check.records": "every record is checked now; remove the line",
 }
 """Settings that an earlier release of ours had, and what became of them."""

@@ -21,11 +21,16 @@ if TYPE_CHECKING:  # (mypyc knows it; nothing is imported when the file runs)
     _Facts = tuple[i64, i64, i64, i64]
 
 __all__ = [
+    "CLOSER",
     "COMPILED",
-    "Plain",
-    "good_batch",
+    "EMPTY",
+    "NUMBERED",
+    "PACKED",
+    "PART",
+    "TOPIC",
+    "TRANSACTION",
+    "ProduceRows",
     "good_records",
-    "produced_batches",
     "starts_of_records",
 ]
 
@@ -41,8 +46,12 @@ _ID_BYTES: Final = 16
 _CRC_FROM: Final = 21
 _IN_FRONT: Final = 8
 """Bytes of a request up to its correlation id, and with it."""
-_TAIL: Final = 3
-"""Bytes after the records of a flexible version: no tagged fields of partition, topic and request."""
+_LEAST_REQUEST: Final = 24
+_FLEXIBLE: Final = 9
+_BY_ID: Final = 13
+_ZSTD: Final = 7
+"""The first versions of Produce of that kind."""
+_LAST_CODEC: Final = 4
 
 
 def _varint(data: bytes, p: i64, end: i64, most: i64) -> tuple[i64, i64]:
@@ -186,96 +195,68 @@ def _int64(data: bytes, p: i64) -> i64:
     return _int32(data, p) << 32 | (_int32(data, p + 4) & 0xFFFFFFFF)
 
 
-def _good_batch(data: bytes, p: i64, end: i64, most: i64) -> tuple[bool, i64, i64, i64]:
-    """`good_batch` of data[p:end]."""
-    if end - p < _HEADER_SIZE or data[p + 16] != 2 or _int32(data, p + 8) + _UNCOUNTED != end - p:
-        return False, 0, 0, 0
+def _usual(data: bytes, p: i64, end: i64, most: i64) -> bool:
+    """Whether the header of the batch in data[p:end] says what those of most producers say.
+
+    That is: whole, of no transaction, from offset 0 on, at most `most` records, numbered without a gap, a sequence
+    where there is a producer, and times as times are.  The CRC is not looked at.
+    """
     count: i64 = _int32(data, p + 57)
-    if (
-        count <= 0
-        or count > most
-        or count != _int32(data, p + 23) + 1
-        or data[p + 22] & 0xEF  # all but that of transactions: a codec, a control batch, ...
-        or data[p + 21]
-        or _int32(data, p)
-        or _int32(data, p + 4)
-        or (data[p + 43] < 128 and data[p + 53] >= 128)
-    ):
-        return False, 0, 0, 0
-    at: i64
-    index: i64
-    newest: i64
-    oldest: i64
-    keyless: i64
-    at, index, newest, oldest, keyless, contiguous = _records(data, p + _HEADER_SIZE, end, 0, count)
-    return at == end and index == count and contiguous, newest, oldest, keyless
-
-
-def good_batch(batch: bytes, most: i64) -> tuple[bool, i64, i64, i64]:
-    """Whether this is a batch as most producers send it, whatever its CRC and its times.
-
-    That is: whole, not packed, from offset 0 on, at most `most` records, all good and numbered without a gap, and
-    a sequence where there is a producer.  Then come the newest and the oldest timestamp delta of the records, and
-    how many have no key.
-    """
-    return _good_batch(batch, 0, len(batch), most)
-
-
-def _plain(data: bytes, p: i64, end: i64, most: i64) -> _Facts:
-    """Of a good batch in data[p:end] that is of no transaction: the number of its records, their newest and oldest
-    timestamp, and how many have no key; below 0 of any other.
-
-    Its newest timestamp is the one that its header says, and all are as times are.
-    """
-    good: bool
-    newest: i64
-    oldest: i64
-    keyless: i64
-    good, newest, oldest, keyless = _good_batch(data, p, end, most)
-    if not good or data[p + 22]:
-        return _BROKEN, 0, 0, 0
     first: i64 = _int64(data, p + 27)
-    if first < 0 or first >= _LATEST or first + newest != _int64(data, p + 35):
-        return _BROKEN, 0, 0, 0
-    return _int32(data, p + 57), first + newest, first + oldest, keyless
+    return (
+        data[p + 16] == 2
+        and _int32(data, p + 8) + _UNCOUNTED == end - p
+        and 0 < count <= most
+        and count == _int32(data, p + 23) + 1
+        and not data[p + 21]
+        and data[p + 22] <= _LAST_CODEC
+        and not _int32(data, p)
+        and not _int32(data, p + 4)
+        and (data[p + 43] >= 128 or data[p + 53] < 128)
+        and 0 <= first < _LATEST
+    )
 
 
-def produced_batches(frame: bytes, p: i64, count: i64, found: list[tuple[int, int, int]]) -> i64:
-    """Append to `found` where the batch of each of `count` partitions begins and ends: (partition, begin, end).
+NUMBERED: Final = 1
+PART: Final = 2
+TOPIC: Final = 4
+CLOSER: Final = 8
+TRANSACTION: Final = 16
+EMPTY: Final = 32
+PACKED: Final = 64
+"""What is said of a row, see `ProduceRows`."""
+_Row = tuple[int, int, int, memoryview, int, int, int]
 
-    `p` is behind the count in a Produce request of a flexible version.  Returns what follows, -1 where anything
-    is unusual: tagged fields, or a batch that is null, shorter than a header, or part of a transaction.
+
+class ProduceRows:
+    """The batches of the Produce requests that stand first in a read and begin alike: a row for each, in order.
+
+    A row: the number of its place, flags, the correlation id of its request, its records, their count and newest
+    timestamp, and what follows in its request (0: nothing).  `places` has topic (its id, or its name in UTF-8) and
+    partition; no place is there twice.  `head` are the bytes of each request up to the count of its topics, but
+    for the correlation id.
+
+    Flags: PART, of a request with more rows than one; TOPIC, a part with which a topic of the request begins;
+    NUMBERED, a producer numbers the batch; CLOSER, it is not plain, or nobody looked; TRANSACTION, it is one of a
+    transaction; EMPTY, no batch at all, but a topic without partitions, or (partition -2) no topic; PACKED, it has
+    to be unpacked before more is known (`unpacked`).  A row without CLOSER is a plain batch: whole, with the right
+    CRC, of magic 2, of no transaction, its records good and numbered from 0 on, its newest timestamp the header's.
+
+    The numbers below are of all plain rows together.
     """
-    whole: i64 = len(frame)
-    for _ in range(count):
-        if whole - p < 4:
-            return _BROKEN
-        index: i64 = _int32(frame, p)
-        size: i64
-        size, p = _varint(frame, p + 4, whole, 28)
-        size -= 1
-        if (
-            size < _HEADER_SIZE
-            or size >= whole - p
-            or not frame[p - 1]  # a length that is longer than need be
-            or frame[p + size]
-            or frame[p + 22] & 0x10
-        ):
-            return _BROKEN
-        found.append((index, p, p + size))
-        p += size + 1
-    return p
 
-
-class Plain:
-    """The plain batches that were found in Produce requests, whole and with the right CRC.
-
-    `batches` has of each the partition, the correlation id of its request, its bytes, the number of its records,
-    their newest timestamp, and the id of its producer.  The rest is of all batches together.
-    """
-
-    def __init__(self) -> None:
-        self.batches: list[tuple[int, int, memoryview, int, int, int]] = []
+    def __init__(self, records: i64 = 0, rows: i64 = 0, packed: i64 = 0) -> None:
+        """A batch of more records is not plain, a request of more rows not plain to read, and a packed batch of
+        more bytes not unpacked."""
+        self._most_records = records
+        self._most_rows = rows
+        self._most_packed = packed
+        self.head = b""
+        self.rows: list[_Row] = []
+        self.places: list[tuple[bytes, int]] = []
+        self.requests: i64 = 0
+        self.end: i64 = 0
+        """Where the last request ends."""
         self.newest: i64 = -1
         self.oldest: i64 = _LATEST
         self.keyless: i64 = 0
@@ -284,142 +265,294 @@ class Plain:
         """Bytes of the largest batch."""
         self.size: i64 = 0
         self.records: i64 = 0
-        self.numbered: i64 = 0
-        """How many batches have a producer that numbers them."""
-        self.rising = True
-        """Whether the partitions of each topic of a request are in order, so that none is there twice."""
-        self.end: i64 = 0
-        """Where the last request ends."""
+        self.closer: i64 = 0
+        """How many rows are not plain."""
+        self.transactions: i64 = 0
+        """How many rows are of transactions."""
+        self.packed: i64 = 0
+        """How many rows have to be unpacked."""
+        self._key = b""
+        self._rest = b""
+        """Of the head: what is in front of the correlation id, and behind it."""
+        self._topic = b""
+        self._slots: dict[int, int] = {}
+        """The places of that topic by their partition."""
+        self._topics: dict[bytes, dict[int, int]] = {}
+        """Of those before."""
+        self._index: i64 = 0
+        self._place: i64 = _BROKEN
+        """The partition before, and its place; below 0: none of that topic."""
 
-    def take(
-        self, frame: memoryview, data: bytes, p: i64, end: i64, most: i64, index: i64, correlation: i64
-    ) -> bool:
-        """Take in the batch of a partition in data[p:end], if it is plain.  `frame` has the bytes of `data`."""
-        plain: _Facts = _plain(data, p, end, most)
-        if plain[0] < 0:
+    def read(
+        self,
+        buffer: memoryview,
+        p: i64,
+        total: i64,
+        window: i64,
+        largest: i64,
+        room: i64,
+    ) -> None:
+        """Take in the requests that stand first in buffer[p:total], each behind its length, `room` at most.
+
+        Only those in the first `window` bytes are looked at.  A request has at most `largest` bytes.
+        """
+        if window < total - p:
+            total = p + window
+        data = bytes(buffer[p:total])
+        base: i64 = p
+        self.end = p
+        while room > 0 and total - p >= _IN_FRONT:
+            size: i64 = _int32(data, p - base)
+            if size <= 0 or size > largest or size > total - p - 4:
+                return
+            if not self.request(buffer, data, base, p + 4 - base, p + 4 + size - base):
+                return
+            p += 4 + size
+            self.end = p
+            room -= 1
+
+    def one(self, buffer: memoryview, p: i64, end: i64) -> None:
+        """Take in the request buffer[p:end]."""
+        self.end = p
+        if self.request(buffer, bytes(buffer[p:end]), p, 0, end - p):
+            self.end = end
+
+    def request(self, buffer: memoryview, data: bytes, base: i64, p: i64, end: i64) -> bool:
+        """Take in the request data[p:end], which is buffer[base + p : base + end].
+
+        False, and nothing was taken in, of one that is not plain to read, or begins unlike those before.
+        """
+        if end - p < _LEAST_REQUEST or data[p] or data[p + 1] or data[p + 2]:
             return False
-        records = frame[p:end]
-        if crc32c(records[_CRC_FROM:]) != _int32(data, p + 17) & 0xFFFFFFFF:
+        flexible = data[p + 3] >= _FLEXIBLE
+        by_id = data[p + 3] >= _BY_ID
+        at: i64 = _after_head(data, p, end, flexible)
+        if at < 0:
             return False
-        producer: i64 = _int64(data, p + 43)
-        if producer >= 0:
-            self.numbered += 1
-        self.batches.append((index, correlation, records, plain[0], plain[1], producer))
-        if plain[1] > self.newest:
-            self.newest = plain[1]
-        if plain[2] < self.oldest:
-            self.oldest = plain[2]
-        self.keyless += plain[3]
-        self.records += plain[0]
-        self.size += end - p
-        if end - p > self.largest:
-            self.largest = end - p
+        key = data[p : p + 4]
+        rest = data[p + _IN_FRONT : at]
+        if not self.rows:
+            self._key = key
+            self._rest = rest
+            self.head = key + rest
+        elif key != self._key or rest != self._rest:
+            return False
+        topics: i64
+        topics, at = _many(data, at, end, flexible)
+        rows: i64 = len(self.rows)
+        places: i64 = len(self.places)
+        newest: i64 = self.newest
+        oldest: i64 = self.oldest
+        keyless: i64 = self.keyless
+        sums = (self.largest, self.size, self.records, self.closer, self.transactions, self.packed)
+        correlation: i64 = _int32(data, p + 4)
+        good = topics > 0
+        while good and topics > 0:
+            topics -= 1
+            partitions: i64
+            partitions, at = self._begin(data, at, end, flexible, by_id)
+            how: i64 = TOPIC
+            good = partitions > 0
+            while good and partitions > 0:
+                partitions -= 1
+                index: i64
+                size: i64
+                index, size, at = _batch(data, at, end, flexible)
+                left: i64 = topics + partitions
+                if size < 0 or len(self.rows) - rows >= self._most_rows:
+                    good = False
+                    break
+                how = how | PART if left or len(self.rows) > rows else 0
+                self._take(buffer, data, base, at, at + size, correlation, index, how, left)
+                how = 0
+                at += size + (1 if flexible else 0)
+            if good and flexible:
+                good = at < end and not data[at]
+                at += 1
+        if good and flexible:
+            good = at < end and not data[at]
+            at += 1
+        if good and at == end:
+            self.requests += 1
+            return True
+        del self.rows[rows:]
+        del self.places[places:]
+        self.newest = newest
+        self.oldest = oldest
+        self.keyless = keyless
+        self.largest, self.size, self.records, self.closer, self.transactions, self.packed = sums
+        return False
+
+    def _begin(self, data: bytes, at: i64, end: i64, flexible: bool, by_id: bool) -> tuple[i64, i64]:
+        """Begin the topic at `at`; returns how many partitions it has (below 0: unusual) and what follows."""
+        size: i64 = _ID_BYTES
+        if not by_id:
+            size, at = _many(data, at, end, flexible, short=True)
+        if size < 0 or size > end - at:
+            return _BROKEN, at
+        topic = data[at : at + size]
+        if topic != self._topic or not self.places:
+            if not by_id and not topic.isascii():
+                return _BROKEN, at
+            if self.places:
+                self._topics[self._topic] = self._slots
+                self._slots = self._topics.get(topic, {})
+            self._topic = topic
+            self._place = _BROKEN
+        return _many(data, at + size, end, flexible)
+
+    def unpacked(self, at: i64, data: bytes) -> bool:
+        """Make the row at this index, which is PACKED, a plain one if these are its records and all are good."""
+        number, how, correlation, records, _, _, left = self.rows[at]
+        header = bytes(records[:_HEADER_SIZE])
+        facts: _Facts = _facts(header, 0, data, 0, len(data))
+        if facts[0] < 0:
+            return False
+        self._sum(facts, len(records))
+        self.rows[at] = (number, how & ~(CLOSER | PACKED), correlation, records, facts[0], facts[1], left)
+        self.closer -= 1
         return True
 
-    def request(
+    def _sum(self, facts: _Facts, size: i64) -> None:
+        """Add a plain batch of that size to the numbers."""
+        self.records += facts[0]
+        if facts[1] > self.newest:
+            self.newest = facts[1]
+        if facts[2] < self.oldest:
+            self.oldest = facts[2]
+        self.keyless += facts[3]
+        self.size += size
+        if size > self.largest:
+            self.largest = size
+
+    def _take(
         self,
-        frame: memoryview,
+        buffer: memoryview,
+        data: bytes,
+        base: i64,
         p: i64,
-        by_id: bool,
-        most: i64,
-        topics: list[tuple[int, int, int, int, int]],
-    ) -> bool:
-        """Whether all batches of a request of a flexible version are plain; `p` is at the count of its topics.
-
-        Appends of each topic where its part and its name begin, where the name and the count of its partitions
-        end, and that count.  False, with some of that appended, where anything is unusual.
-        """
-        data = bytes(frame)
-        whole: i64 = len(data)
-        left: i64
-        left, p = _count(data, p, whole)
-        if left <= 0:
-            return False
-        while left > 0:
-            left -= 1
-            begin: i64 = p
-            size: i64 = _ID_BYTES
-            if not by_id:
-                size, p = _count(data, p, whole)
-            if size < 0 or size > whole - p:
-                return False
-            name: i64 = p
-            p += size
-            named: i64 = p
-            partitions: i64
-            partitions, p = _count(data, p, whole)
-            if partitions <= 0:
-                return False
-            topics.append((begin, name, named, p, partitions))
-            last: i64 = -1
-            while partitions > 0:
-                partitions -= 1
-                if whole - p < 4:
-                    return False
-                index: i64 = _int32(data, p)
-                size, p = _varint(data, p + 4, whole, 28)
-                size -= 1
-                if size < _HEADER_SIZE or size >= whole - p or not data[p - 1] or data[p + size]:
-                    return False
-                if not self.take(frame, data, p, p + size, most, index, 0):
-                    return False
-                if index <= last:
-                    self.rising = False
-                last = index
-                p += size + 1
-            if p >= whole or data[p]:
-                return False
-            p += 1
-        return p + 1 == whole and not data[p]
-
-    def frames(
-        self,
-        frame: memoryview,
         end: i64,
-        flexible: bool,
-        key: bytes,
-        head: bytes,
-        most: i64,
-        largest: i64,
-        frames: i64,
+        correlation: i64,
+        index: i64,
+        how: i64,
+        left: i64,
     ) -> None:
-        """Take in the Produce requests that stand first in `frame`, up to one that is not like the others.
-
-        Each is for one partition, and has a plain batch of at most `most` records.  The first ends at `end`; a
-        length, `largest` at most, is in front of each of the others.  `key` is what comes before their correlation
-        id, `head` what comes between that and the partition.
-        """
-        data = bytes(frame)
-        whole: i64 = len(data)
-        before: i64 = _IN_FRONT + len(head)
-        p: i64 = 0
-        while frames > 0:
-            at: i64 = p + before
-            if end > whole or end - at < _HEADER_SIZE or data[p : p + 4] != key or data[p + 8 : at] != head:
-                return
-            index: i64 = _int32(data, at)
-            stop: i64 = end
-            size: i64
-            if flexible:
-                stop -= _TAIL
-                size, at = _varint(data, at + 4, stop, 28)
-                size -= 1
-                if size < 0 or not data[at - 1] or data[stop] or data[stop + 1] or data[stop + 2]:
-                    return
+        """Take in the batch data[p:end] of that partition of the topic."""
+        records = buffer[base + p : base + end]
+        place: i64 = self._place
+        if index != self._index or place < 0:
+            slots = self._slots
+            if index in slots:
+                place = slots[index]
             else:
-                size = _int32(data, at + 4)
-                at += 8
-            if size != stop - at or not self.take(frame, data, at, stop, most, index, _int32(data, p + 4)):
-                return
-            self.end = end
-            frames -= 1
-            if whole - end < 4:
-                return
-            size = _int32(data, end)
-            if size <= 0 or size > largest:
-                return
-            p = end + 4
-            end = p + size
+                place = len(self.places)
+                slots[index] = place
+                self.places.append((self._topic, index))
+            self._index = index
+            self._place = place
+        if data[p + 43] < 128:
+            how |= NUMBERED
+        if COMPILED and _usual(data, p, end, self._most_records):
+            codec: i64 = data[p + 22]
+            packed = (
+                codec > 0 and end - p <= self._most_packed and (codec < _LAST_CODEC or self._key[3] >= _ZSTD)
+            )
+            if (packed or not codec) and crc32c(records[_CRC_FROM:]) == _int32(data, p + 17) & 0xFFFFFFFF:
+                if packed:
+                    self.packed += 1
+                    how |= PACKED
+                else:
+                    facts: _Facts = _facts(data, p, data, p + _HEADER_SIZE, end)
+                    if facts[0] > 0:
+                        self._sum(facts, end - p)
+                        self.rows.append((place, how, correlation, records, facts[0], facts[1], left))
+                        return
+        self.closer += 1
+        how |= CLOSER
+        if data[p + 22] & 0x10:
+            how |= TRANSACTION
+            self.transactions += 1
+        self.rows.append((place, how, correlation, records, 0, -1, left))
+
+
+def _facts(header: bytes, p: i64, data: bytes, at: i64, end: i64) -> _Facts:
+    """Of the records in data[at:end], whose usual header is at header[p]: their number, their newest and oldest
+    timestamp, and how many have no key; below 0 if not all are good and numbered from 0 on, or the newest
+    timestamp is not that of the header."""
+    first: i64 = _int64(header, p + 27)
+    count: i64 = _int32(header, p + 57)
+    index: i64
+    newest: i64
+    oldest: i64
+    keyless: i64
+    at, index, newest, oldest, keyless, contiguous = _records(data, at, end, 0, count)
+    if at != end or index != count or not contiguous or first + newest != _int64(header, p + 35):
+        return _BROKEN, 0, 0, 0
+    return count, first + newest, first + oldest, keyless
+
+
+def _after_head(data: bytes, p: i64, end: i64, flexible: bool) -> i64:
+    """Where the topics of the Produce request data[p:end] are counted; below 0 where that is not plain."""
+    at: i64 = p + 10
+    high: i64 = data[p + 8]
+    size: i64 = data[p + 9]
+    if high < 128:
+        at += high << 8 | size
+    elif high != 255 or size != 255:
+        return _BROKEN
+    if flexible:
+        if at >= end or data[at]:
+            return _BROKEN
+        size, at = _varint(data, at + 1, end, 14)
+        if size > 1:
+            at += size - 1
+    else:
+        if at + 2 > end:
+            return _BROKEN
+        high = data[at]
+        size = data[at + 1]
+        at += 2
+        if high < 128:
+            at += high << 8 | size
+        elif high != 255 or size != 255:
+            return _BROKEN
+    if size < 0 or at + 6 >= end:
+        return _BROKEN
+    return at + 6
+
+
+def _many(data: bytes, p: i64, end: i64, flexible: bool, short: bool = False) -> tuple[i64, i64]:
+    """A count, and what follows it; below 0 where it is none, or unusual."""
+    if flexible:
+        return _count(data, p, end)
+    if short:
+        if end - p < 2 or data[p] >= 128:
+            return _BROKEN, p
+        high: i64 = data[p]
+        low: i64 = data[p + 1]
+        return high << 8 | low, p + 2
+    if end - p < 4:
+        return _BROKEN, p
+    return _int32(data, p), p + 4
+
+
+def _batch(data: bytes, p: i64, end: i64, flexible: bool) -> tuple[i64, i64, i64]:
+    """The partition at `p`, the size of its batch (below 0: less than a header, or unusual), and where that is."""
+    if end - p < 8:
+        return 0, _BROKEN, p
+    index: i64 = _int32(data, p)
+    size: i64
+    if not flexible:
+        size = _int32(data, p + 4)
+        p += 8
+        if size < _HEADER_SIZE or size > end - p:
+            return index, _BROKEN, p
+        return index, size, p
+    size, p = _varint(data, p + 4, end, 28)
+    size -= 1
+    if size < _HEADER_SIZE or size >= end - p or not data[p - 1] or data[p + size]:
+        return index, _BROKEN, p
+    return index, size, p
 
 
 def _count(frame: bytes, p: i64, end: i64) -> tuple[i64, i64]:

@@ -10,6 +10,8 @@ from barnabas.model import NodeId
 
 __all__ = ["PartitionSettings"]
 
+_PLAIN_UNPACKED = 64 * 1024
+"""A topic whose batches may unpack to less has each looked at closely."""
 _CODECS = {"uncompressed": 0, "none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
@@ -33,7 +35,7 @@ class PartitionSettings(NamedTuple):
     def of(config: LogConfig, index: int, node: NodeId) -> PartitionSettings:
         """Those of the replica that lies on `node`."""
         codec = _CODECS.get(config.compression_type, -1)
-        plain = not config.log_append_time and codec < 0
+        plain = not config.log_append_time and codec < 0 and config.max_decompressed_bytes >= _PLAIN_UNPACKED
         return PartitionSettings(
             config.log_append_time,
             codec,

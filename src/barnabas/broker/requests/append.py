@@ -5,7 +5,6 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from barnabas.broker.replicas.acknowledgements import Acknowledgement
 from barnabas.broker.replicas.batch_checks import RefusedError
 from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.requests.validation import (
@@ -13,7 +12,6 @@ from barnabas.broker.requests.validation import (
     Rules,
     check_at_once,
     check_content,
-    plain_header,
     restamp,
 )
 from barnabas.errors import ErrorCode, KafkaError, StorageError
@@ -24,25 +22,26 @@ from barnabas.wire.records import read_batch_header
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
+    from barnabas.broker.requests.produced import Batches, Destination
+    from barnabas.wire.plane.produce_asked import ProduceRows
     from barnabas.wire.records import BatchHeader
-    from barnabas.wire.walk import Plain
 
 __all__ = [
     "NotAppendedError",
-    "PlainBatches",
     "admit",
     "append_checked",
     "append_control",
+    "append_numbered",
     "append_own",
-    "append_plain",
     "append_read",
-    "may_hold",
+    "takes",
+    "unavailable",
 ]
 
 
 _producer = Struct(">qhi").unpack_from
-_READ_BYTES, _READ_RECORDS = 1 << 19, 1 << 19
-"""More than one read may bring."""
+_ROOM_BYTES, _ROOM_RECORDS = 8 << 20, 2 << 20
+"""A segment with so much room is not looked at again until that much was appended: no batch has more records."""
 _PRODUCER_AT = 43
 """Where a batch has the id and the epoch of its producer, and its sequence."""
 
@@ -54,124 +53,45 @@ class NotAppendedError(KafkaError):
     """
 
 
-def may_hold(partition: Partition, found: Plain, wall_ms: int) -> bool:
-    """Whether the topic of a partition takes batches like these: of their times and sizes, keyed or not."""
-    _, _, plain_size, compact, before_max_ms, after_max_ms, _, _ = partition.settings
-    return (
-        found.newest - wall_ms <= after_max_ms
-        and wall_ms - found.oldest <= before_max_ms
-        and found.largest <= plain_size
-        and not (compact and found.keyless)
-    )
+def append_numbered(batches: Batches, records: memoryview, count: int, newest: int) -> Offset:
+    """Append a plain batch that fits (`takes`), if it is the next one of the producer that numbers it.
 
-
-class PlainBatches(Acknowledgement):
-    """Plain batches that arrive in one read for one partition, acknowledged together, up to `end`.
-
-    No write is between them.  `records` and `size` (bytes) are of those that were appended, which `count` adds to
-    the traffic when all are.
+    Returns its first offset; -1, and nothing was done, for one that is not.
     """
-
-    __slots__ = ("_begin", "epoch", "log", "partition", "records", "size", "until")
-
-    def __init__(self, partition: Partition, everywhere: bool) -> None:
-        self.end = -1
-        self.everywhere = everywhere
-        self.partition = partition
-        self.log = partition.log
-        self.epoch = partition.leader_epoch
-        self.records = self.size = 0
-        self.until = -1
-        self._begin = (0, 0)
-
-    def takes(self, found: Plain, most: int) -> bool:
-        """Whether the partition takes `most` of these batches as they are, as far as their producers go.
-
-        If so, it also takes all that a read may bring, if none of it is of a later time than `until`.
-        """
-        partition, log = self.partition, self.log
-        if (
-            not partition.is_leader
-            or partition.offline
-            or partition.no_room
-            or (self.everywhere and not partition.leading.enough_in_sync)
-        ):
-            return False
-        newest = found.newest
-        self._begin = log.log_end_offset, log.active.end_position
-        if log.has_room(_READ_BYTES, _READ_RECORDS, newest):
-            if log.active.end_position:
-                self.until = log.active.roll_at
-            return True
-        fits = log.fits if most == 1 else log.has_room
-        return fits(found.size, found.records, newest)
-
-    def expects(self, records: memoryview) -> bool:
-        """Whether a batch is the next one of its producer."""
-        return self.log.producers.expects(*_producer(records, _PRODUCER_AT))
-
-    def append(self, records: memoryview, count: int, newest: int, producer: int) -> Offset:
-        """Append a batch that it takes; returns its first offset."""
-        first = self.log.append_fitting(records, count, newest, self.epoch)
-        self.end = end = first + count
-        self.records += count
-        self.size += len(records)
-        if producer >= 0:
-            self.log.producers.append(read_batch_header(records), first, end - 1)
-        return first
-
-    def appended(self) -> None:
-        """All that was appended to the log since it was asked whether it `takes` them are these batches."""
-        log, (offset, position) = self.log, self._begin
-        self.end = end = log.log_end_offset
-        self.records, self.size = end - offset, log.active.end_position - position
-        self.count()
-
-    def count(self) -> None:
-        """Count what was appended in the traffic of the partition."""
-        traffic = self.partition.leading.traffic
-        traffic.bytes_in += self.size
-        traffic.records_in += self.records
-
-
-def append_plain(
-    broker: Broker,
-    partition: Partition,
-    records: memoryview,
-    acks: int,
-    most_codec: int,
-    now: Now,
-    transactional: int = 0,
-) -> Offset:
-    """Append one plain batch (most are) and return its first offset.
-
-    -1 when the batch needs a closer look: nothing has been done, and the caller uses `append_checked`.
-    `most_codec` is the highest codec the request's version may carry, `transactional` the attribute of batches of
-    transactions if it may have them; the first one of a transaction is left to the caller.  Raises KafkaError,
-    NotAppendedError where bytes may be patched already.
-    """
-    header = plain_header(records, most_codec, partition, now, transactional)
-    if (
-        header is None
-        or not partition.is_leader
-        or partition.offline
-        or partition.no_room
-        or (acks < 0 and not partition.leading.enough_in_sync)
-        or (transactional & header.attributes and not _is_open(partition, header))
-        or (header.producer_id >= 0 and _is_known_or_counted(partition, header))
-    ):
+    log = batches.log
+    if not log.producers.expects(*_producer(records, _PRODUCER_AT)):
         return -1
-    return _append(broker, partition, records, header, now)
+    first = log.append_fitting(records, count, newest, batches.epoch)
+    log.producers.append(read_batch_header(records), first, first + count - 1)
+    return first
 
 
-def _is_known_or_counted(partition: Partition, header: BatchHeader) -> bool:
-    """Whether it is there already, or counts as sent behind a refused one: the closer look counts it, once."""
-    producers = partition.log.producers
-    return producers.counts(header.producer_id) or producers.check(header) is not None
-
-
-def _is_open(partition: Partition, header: BatchHeader) -> bool:
-    return partition.log.producers.ongoing(header.producer_id, header.producer_epoch)
+def takes(destination: Destination, everywhere: bool, found: ProduceRows) -> bool:
+    """Whether a partition takes the plain ones of these batches as they are, as far as others do not know better:
+    their producers, and what the topic asks of records (`validation.all_within`)."""
+    partition = destination.partition
+    if unavailable(partition, everywhere) or partition.no_room:
+        return False
+    log, size, newest = partition.log, found.size, found.newest
+    segment = log.active
+    position = segment.end_position
+    if (
+        segment is destination.segment
+        and position + size <= destination.most
+        and newest <= destination.until
+        and log.failed is None
+    ):
+        return True
+    if position and log.has_room(_ROOM_BYTES, _ROOM_RECORDS, newest):
+        destination.segment, destination.most, destination.until = (
+            segment,
+            position + _ROOM_BYTES,
+            segment.roll_at,
+        )
+        if size <= _ROOM_BYTES:
+            return True
+    fits = log.fits if len(found.rows) == 1 else log.has_room
+    return fits(size, found.records, newest)
 
 
 def append_checked(
@@ -223,21 +143,28 @@ def append_control(
 
     A disk that is nearly full takes it: it is small, and readers wait for it.  Raises KafkaError.
     """
-    if not partition.is_leader or partition.offline:
-        raise KafkaError(partition.unavailable())
-    if not partition.leading.enough_in_sync:
-        raise _too_few_in_sync(partition)
+    if code := unavailable(partition, everywhere=True):
+        raise _too_few_in_sync(partition) if code is ErrorCode.NOT_ENOUGH_REPLICAS else KafkaError(code)
     if partition.settings.log_append_time:
         header = restamp(batch, header, 1, now.wall_ms)
     return _append(broker, partition, batch, header, now) + 1
 
 
-def admit(partition: Partition, header: BatchHeader, acks: int) -> None:
-    """Rows 10 and 11: leader and in-sync replicas.  Raises KafkaError."""
+def unavailable(partition: Partition, everywhere: bool) -> ErrorCode:
+    """Rows 10 and 11: why nothing is taken now, that is to be in all in-sync replicas or in this one; 0: it is."""
     if not partition.is_leader or partition.offline:
-        raise KafkaError(partition.unavailable())
-    if acks < 0 and not partition.leading.enough_in_sync:
-        _refused_for_now(partition, header, ErrorCode.NOT_ENOUGH_REPLICAS)
+        return partition.unavailable()
+    if everywhere and not partition.leading.enough_in_sync:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    return ErrorCode.NONE
+
+
+def admit(partition: Partition, header: BatchHeader, acks: int) -> None:
+    """Raise KafkaError where the partition is not available for a batch."""
+    if code := unavailable(partition, acks < 0):
+        if code is not ErrorCode.NOT_ENOUGH_REPLICAS:
+            raise KafkaError(code)
+        _refused_for_now(partition, header, code)
         raise _too_few_in_sync(partition)
 
 

@@ -12,19 +12,21 @@ answers UNKNOWN_SERVER_ERROR because one of its codecs or conversions threw, so 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from struct import Struct, pack_into
+from struct import pack_into
 from typing import NamedTuple
 
 from crc32c import crc32c
 
 from barnabas.broker.replicas.batch_checks import RefusedError
 from barnabas.broker.replicas.partition import Partition
+from barnabas.broker.replicas.partition_settings import PartitionSettings
 from barnabas.config import LogConfig
 from barnabas.errors import CorruptRecordError, ErrorCode, UnreadableError, WireError
 from barnabas.model import NO_TIMESTAMP, Now
 from barnabas.ports import Buffer
 from barnabas.wire import walk
 from barnabas.wire.compression import Packer, decompress, is_linked, packer, pieces
+from barnabas.wire.plane.produce_asked import ProduceRows
 from barnabas.wire.record_check import RecordFacts, check_records, walk_records
 from barnabas.wire.record_stream import Lengths, check_stream
 from barnabas.wire.records import (
@@ -44,11 +46,11 @@ from barnabas.wire.records import (
 __all__ = [
     "LeftToAThread",
     "Rules",
+    "all_within",
     "check_at_once",
     "check_content",
     "check_in_steps",
     "check_shape",
-    "plain_header",
     "restamp",
 ]
 
@@ -71,9 +73,8 @@ _MAX_TIMESTAMP_AT = 35
 _CRC_AT = 17
 _SMALLEST_LENGTH = 14
 _SHOWN = 3
+_new = tuple.__new__  # what NamedTuple's constructor calls, without its keywords
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
-_FIELDS = Struct(">qiibIhiqqqhii").unpack_from
-_new = tuple.__new__
 
 
 class LeftToAThread(Exception):  # noqa: N818  # nothing is wrong
@@ -94,15 +95,10 @@ class Rules(NamedTuple):
     @staticmethod
     def of(partition: Partition, now: Now) -> Rules:
         config = partition.config
-        return Rules(
-            config.compact,
-            partition.settings.log_append_time,
-            now.wall_ms - config.timestamp_before_max_ms,
-            now.wall_ms + config.timestamp_after_max_ms,
-            partition.settings.target_codec,
-            config.max_message_bytes,
-            config.max_decompressed_bytes,
-        )
+        append_time, codec, _, compact, before_max_ms, after_max_ms, _, _ = partition.settings
+        oldest, newest = now.wall_ms - before_max_ms, now.wall_ms + after_max_ms
+        sizes = config.max_message_bytes, config.max_decompressed_bytes
+        return _new(Rules, (compact, append_time, oldest, newest, codec, *sizes))
 
 
 def check_shape(records: Buffer | None, version: int) -> BatchHeader:
@@ -201,66 +197,16 @@ def _refuse_content(records: Buffer, header: BatchHeader, config: LogConfig) -> 
     )
 
 
-def plain_header(
-    records: memoryview, most_codec: int, partition: Partition, now: Now, transactional: int
-) -> BatchHeader | None:
-    """The header of a batch that may be appended as it is, after a check of all its records.  Most are such.
-
-    All conditions of `check_shape`, `check_content` and `check_at_once` in one place and in the cheapest
-    order; None when one of them does not hold, or is a question.  `records` has at least the bytes of a header.
-    `transactional` is the attribute of batches of transactions, where the request may have them, else 0.
-    """
-    fields = _FIELDS(records)
-    base, length, _, magic, crc, attributes, last_delta, first, newest, producer, _, sequence, count = fields
-    size, codec, config = len(records), attributes & ~transactional, partition.config
-    if not codec and walk.COMPILED and size <= partition.settings.plain_size:
-        good, latest, oldest, keyless = walk.good_batch(bytes(records), RECORDS_WALKED_AT_ONCE)
-        if good:
-            wall_ms = now.wall_ms
-            if (
-                first + latest == newest
-                and newest - wall_ms <= config.timestamp_after_max_ms
-                and wall_ms - first - oldest <= config.timestamp_before_max_ms
-                and crc32c(records[CRC_COUNTS_FROM:]) == crc
-                and not (keyless and config.compact)
-            ):
-                return _new(BatchHeader, fields)
-            return None
-    if (
-        magic != 2
-        or length + 12 != size
-        or base != 0
-        or not 0 < count <= RECORDS_WALKED_AT_ONCE
-        or last_delta + 1 != count
-        or not 0 <= codec <= most_codec
-        or size > partition.settings.plain_size
-        or newest - now.wall_ms > config.timestamp_after_max_ms
-        or (codec and size > PACKED_AT_ONCE)
-        or (producer >= 0 and sequence < 0)
-        or crc32c(records[CRC_COUNTS_FROM:]) != crc
-    ):
-        return None
-    try:
-        body = records[HEADER_SIZE:]
-        if codec == 3 and is_linked(codec, body):
-            return None
-        data = (
-            bytes(body)
-            if not codec
-            else decompress(codec, body, min(UNPACKED_AT_ONCE, config.max_decompressed_bytes))
-        )
-        facts = check_records(data, count) if count <= RECORDS_AT_ONCE else walk_records(data, count)
-    except CorruptRecordError:
-        return None
-    if (
-        facts is None
-        or not facts.contiguous
-        or first + facts.newest != newest
-        or (facts.keyless and config.compact)
-        or now.wall_ms - first - facts.oldest > config.timestamp_before_max_ms
-    ):
-        return None
-    return _new(BatchHeader, fields)
+def all_within(settings: PartitionSettings, found: ProduceRows, wall_ms: int) -> bool:
+    """Row 14 for all plain batches of a read at once: none of their records can be one that `_judge` would refuse,
+    nor is a batch too large."""
+    _, _, plain_size, compact, before_max_ms, after_max_ms, _, _ = settings
+    return (
+        found.newest - wall_ms <= after_max_ms
+        and wall_ms - found.oldest <= before_max_ms
+        and found.largest <= plain_size
+        and not (compact and found.keyless)
+    )
 
 
 def check_at_once(
@@ -270,20 +216,30 @@ def check_at_once(
 
     Raises RefusedError, and LeftToAThread when nothing is known yet because it would take too long.
     """
-    if header.count > RECORDS_AT_ONCE or len(records) > (PACKED_AT_ONCE if header.codec else BYTES_AT_ONCE):
+    codec, count = header.codec, header.count
+    stays = rules.codec < 0 or rules.codec == codec
+    if count > (RECORDS_AT_ONCE if codec or not stays else RECORDS_WALKED_AT_ONCE) or len(records) > (
+        PACKED_AT_ONCE if codec else BYTES_AT_ONCE
+    ):
         raise LeftToAThread
-    body, source = memoryview(records)[HEADER_SIZE:], None
-    most = UNPACKED_AT_ONCE if rules.codec in (-1, header.codec) else CONVERTED_AT_ONCE
-    if header.codec:
+    body, most = memoryview(records)[HEADER_SIZE:], UNPACKED_AT_ONCE if stays else CONVERTED_AT_ONCE
+    source = None
+    if codec:
         try:
-            source = iter((decompress(header.codec, body, min(most, rules.max_decompressed_bytes)),))
+            source = decompress(codec, body, min(most, rules.max_decompressed_bytes))
         except UnreadableError as error:
             raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message) from error
         except CorruptRecordError:
             raise LeftToAThread from None
-    elif rules.codec > 0 and len(body) > most:
+    elif not stays and len(body) > most:
         raise LeftToAThread
-    steps = check_in_steps(records, header, rules, source)
+    if is_linked(codec, body):
+        raise _linked()
+    if stays and (facts := _facts_at_once(bytes(body) if source is None else source, count)):
+        return _as_it_is(records, header, facts, rules)
+    if count > RECORDS_AT_ONCE:
+        raise LeftToAThread
+    steps = check_in_steps(records, header, rules, None if source is None else iter((source,)))
     try:
         for _ in range(STEPS_AT_ONCE):
             next(steps)
@@ -291,6 +247,35 @@ def check_at_once(
         checked: tuple[bytearray | memoryview, BatchHeader] = end.value
         return checked
     raise LeftToAThread
+
+
+def _facts_at_once(data: bytes, count: int) -> RecordFacts | None:
+    """What is known of the records of a batch without a gap between them; None: the steps have to look."""
+    try:
+        facts = check_records(data, count) if count <= RECORDS_AT_ONCE else walk_records(data, count)
+    except CorruptRecordError:
+        return None
+    return facts if facts is not None and facts.contiguous else None
+
+
+def _as_it_is(
+    records: Buffer, header: BatchHeader, facts: RecordFacts, rules: Rules
+) -> tuple[bytearray | memoryview, BatchHeader]:
+    """A batch whose records stay as they are, if they are allowed.  Raises RefusedError."""
+    newest = _judge(records, header, facts, rules)
+    batch = records if isinstance(records, (bytearray, memoryview)) else bytearray(records)
+    return batch, _stamped(batch, header, newest, rules)
+
+
+def _stamped(batch: bytearray | memoryview, header: BatchHeader, newest: int, rules: Rules) -> BatchHeader:
+    """The header with the newest timestamp that the records have; that of the append is set later."""
+    if not rules.log_append_time and (header.max_timestamp != newest or header.timestamp_type):
+        return restamp(batch, header, 0, newest)
+    return header
+
+
+def _linked() -> RefusedError:
+    return RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "lz4 blocks that depend on each other")
 
 
 def check_in_steps(
@@ -303,7 +288,7 @@ def check_in_steps(
     already.  Raises RefusedError.
     """
     if is_linked(header.codec, memoryview(records)[HEADER_SIZE:]):
-        raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "lz4 blocks that depend on each other")
+        raise _linked()
     codec, target = header.codec, header.codec if rules.codec < 0 else rules.codec
     if source is None:
         source = pieces(codec, memoryview(records)[HEADER_SIZE:], rules.max_decompressed_bytes)
@@ -318,31 +303,24 @@ def check_in_steps(
         raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message) from error
     except CorruptRecordError as error:
         raise RefusedError(ErrorCode.INVALID_RECORD, error.message) from error
-    newest = _judge(records, header, facts, rules)
-    batch: bytearray | memoryview
     if facts.contiguous and packed is None:
-        batch = records if isinstance(records, (bytearray, memoryview)) else bytearray(records)
-    else:
-        if codec and packed is None:
-            raise RefusedError(
-                ErrorCode.UNKNOWN_SERVER_ERROR, "the offsets of its records are not 0, 1, 2 ..."
-            )
-        if packed is not None and (
-            header.base_timestamp + facts.oldest < NO_TIMESTAMP
-            or header.producer_id >= 0 > header.producer_epoch
-        ):
-            raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "a timestamp or a producer epoch below zero")
-        yield
-        batch = _renumbered(records, header, target) if not facts.contiguous else packed.batch(header, target)  # type: ignore[union-attr]  # one of the two
-        header = read_batch_header(batch)
-        if len(batch) > rules.max_message_bytes:
-            raise RefusedError(
-                ErrorCode.MESSAGE_TOO_LARGE,
-                f"{len(batch)} bytes after recompression; max.message.bytes is {rules.max_message_bytes}",
-            )
-    if not rules.log_append_time and (header.max_timestamp != newest or header.timestamp_type):
-        header = restamp(batch, header, 0, newest)
-    return batch, header
+        return _as_it_is(records, header, facts, rules)
+    newest = _judge(records, header, facts, rules)
+    if codec and packed is None:
+        raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "the offsets of its records are not 0, 1, 2 ...")
+    if packed is not None and (
+        header.base_timestamp + facts.oldest < NO_TIMESTAMP or header.producer_id >= 0 > header.producer_epoch
+    ):
+        raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "a timestamp or a producer epoch below zero")
+    yield
+    batch = _renumbered(records, header, target) if not facts.contiguous else packed.batch(header, target)  # type: ignore[union-attr]  # one of the two
+    header = read_batch_header(batch)
+    if len(batch) > rules.max_message_bytes:
+        raise RefusedError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"{len(batch)} bytes after recompression; max.message.bytes is {rules.max_message_bytes}",
+        )
+    return batch, _stamped(batch, header, newest, rules)
 
 
 class _Packed:

@@ -9,19 +9,15 @@ from barnabas.broker.requests.delete_records import delete_records
 from barnabas.broker.requests.describe_producers import describe_producers
 from barnabas.broker.requests.leader_epochs import offsets_for_leader_epoch
 from barnabas.broker.requests.list_offsets import list_offsets
-from barnabas.broker.requests.produce import produce
-from barnabas.broker.requests.produce_several import SeveralBatches, produce_several
 from barnabas.broker.requests.txn_markers import CompleteTransaction, write_txn_markers
 from barnabas.ports import Clock
 from barnabas.server.net.context import RequestContext
-from barnabas.server.observe.traffic import Traffic
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.offsets import (
     DeleteRecordsRequest,
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
 )
-from barnabas.wire.schemas.produce import ProduceRequest, ProduceResponse
 from barnabas.wire.schemas.transactions import (
     DescribeProducersRequest,
     WriteTxnMarkersRequest,
@@ -34,35 +30,23 @@ __all__ = ["DataApi"]
 
 
 class DataApi:
-    """Records in and out.
+    """Records, and what is asked about them.  `complete` ends transactions of groups."""
 
-    `traffic` counts what is produced; `complete` ends transactions of groups.
-    """
-
-    __slots__ = ("_broker", "_clock", "_complete", "_traffic")
+    __slots__ = ("_broker", "_clock", "_complete")
 
     def __init__(
         self,
         broker: Broker,
         clock: Clock,
-        traffic: Traffic,
         complete: CompleteTransaction,
     ) -> None:
         self._broker = broker
         self._clock = clock
-        self._traffic = traffic
         self._complete = complete
 
-    def produce(
-        self, context: RequestContext, request: ProduceRequest | SeveralBatches
-    ) -> ProduceResponse | Waiting | None:
-        """Produce (key 0).  None: acks=0, nobody expects an answer; with an error its connection ends."""
-        if isinstance(request, SeveralBatches):
-            for topic in request.topics:
-                self._traffic.batches(topic.batches)
-            return produce_several(self._broker, context, request, context.version, self._clock.now())
-        self._traffic.produced(request)
-        return produce(self._broker, context, request, context.version, self._clock.now())
+    def produce(self, context: RequestContext, request: Message) -> Message:
+        """Produce (key 0) comes in by a door of its own (`net/produce_door`), never here."""
+        raise AssertionError(f"{context} did not come by its door")
 
     def fetch(self, context: RequestContext, request: Message) -> Message:
         """Fetch (key 1) comes in by a door of its own (`net/fetch_door`), never here."""

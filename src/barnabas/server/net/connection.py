@@ -31,7 +31,7 @@ from barnabas.server.net.frame_reader import MUCH_BYTES, Receiving
 from barnabas.server.net.network import Network
 from barnabas.server.net.route import Route
 from barnabas.server.net.send_queue import SendQueue
-from barnabas.server.net.slot import Door, FastPath, Place, Slot
+from barnabas.server.net.slot import FetchesIn, Place, ProducesIn, Slot
 from barnabas.server.net.throttle import Throttle
 from barnabas.server.observe import events
 from barnabas.server.observe.metrics import Counter
@@ -66,8 +66,10 @@ class Acceptor(Protocol):
         ...
 
 
-TakeFrame = Callable[["Connection", memoryview, float], bool]
-"""Serves one frame.  Returns whether its bytes must stay untouched until the end of the step."""
+TakeFrame = Callable[["Connection", memoryview, int, int, int, float], tuple[int, bool]]
+"""Serves the frame data[begin:end] and maybe whole ones behind it; given data, begin, end, total, and time.
+
+Returns where the last of them ends, and whether their bytes must stay untouched until the end of the step."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -86,7 +88,6 @@ class Connection(asyncio.BufferedProtocol):
         "_waits_for_memory",
         "_yields",
         "client",
-        "fast_path",
         "fetches",
         "id",
         "last_active",
@@ -94,6 +95,7 @@ class Connection(asyncio.BufferedProtocol):
         "listener",
         "max_frame",
         "more",
+        "produces",
         "send_queue",
     )
 
@@ -110,11 +112,10 @@ class Connection(asyncio.BufferedProtocol):
         self.line: deque[Place] = deque()
         self.more = 0
         """Unanswered requests beyond one for each place in the line."""
-        self.fast_path: FastPath | None = None
-        """What its client was seen to send; None before that is known."""
-        self.fetches: Door | None = None
-        """The way in for its fetches; None before the first."""
-        self.client.principal_changed = self._forget_fast_path
+        self.produces: ProducesIn | None = None
+        self.fetches: FetchesIn | None = None
+        """The ways in for its requests to produce and to fetch; None before the first."""
+        self.client.principal_changed = self.forget_doors
         self._receiving: Receiving = cast("Receiving", None)
         self._closing = False
         self._dirty = False
@@ -219,16 +220,16 @@ class Connection(asyncio.BufferedProtocol):
     def _end_of_read(self) -> Now | None:
         """Every frame of one read was handed on.  Returns when they were served if the loop step must end because
         of them."""
-        served = None if self.fast_path is None else self.fast_path.end_of_read()
+        served = None if self.produces is None else self.produces.end_of_read()
         if self.fetches is not None and (ends := self.fetches.end_of_read()) is not None:
             served = ends
         return served
 
-    def _forget_fast_path(self) -> None:
-        """The client is somebody else from now on (a login): what it was seen to send is looked at anew."""
+    def forget_doors(self) -> None:
+        """The client is somebody else from now on, or has to log in anew: what it sends is looked at anew."""
         if self._end_of_read() is not None:
             self._network.step.soon()
-        self.fast_path = self.fetches = None
+        self.produces = self.fetches = None
 
     def _take_frames(self, data: memoryview, total: int) -> tuple[int, bool]:
         """Hand on the whole frames of data[:total]; returns the bytes used and whether they must stay."""
@@ -236,10 +237,6 @@ class Connection(asyncio.BufferedProtocol):
         serve, received, most = self._take, self.last_active, self.max_frame
         clock = self._network.platform.monotonic
         self._yields = False
-        if (first := self.fast_path) is not None and first.ahead and self._unmute is None:
-            if (room := self._network.limits.max_pipelined - len(self.line) - self.more) > 0:
-                position = first.take_ahead(data, total, received, room)
-                keep = position > 0
         while total - position >= 4:
             size = _LENGTH.unpack_from(data, position)[0]
             if not 0 < size <= most:
@@ -251,13 +248,8 @@ class Connection(asyncio.BufferedProtocol):
                 break
             if not until and total - end >= 4:
                 until = clock() + SHARE_OF_STEP_S
-            if (fast_path := self.fast_path) is not None and fast_path.take(
-                data, position + 4, end, received
-            ):
-                keep |= fast_path.unwritten
-            else:
-                keep |= serve(self, data[position + 4 : end], received)
-            position = end
+            position, kept = serve(self, data, position + 4, end, total, received)
+            keep |= kept
             if self._closing:
                 return total, keep
             if until and total - position >= 4 and clock() > until:
@@ -273,10 +265,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._wait_for_memory()
             return
         buffer, size = receiving.whole()
-        if (fast_path := self.fast_path) is not None and fast_path.take(buffer, 0, size, self.last_active):
-            keep = fast_path.unwritten
-        else:
-            keep = self._take(self, buffer[:size], self.last_active)
+        _, keep = self._take(self, buffer, 0, size, size, self.last_active)
         receiving.done(buffer, keep)
 
     def _refuse_frame(self, head: bytes, size: int) -> None:

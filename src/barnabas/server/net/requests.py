@@ -13,15 +13,13 @@ from time import monotonic
 from typing import Any
 
 from barnabas.broker.ports import Operation
-from barnabas.broker.requests.produce import ProduceWaiting
 from barnabas.errors import ErrorCode, KafkaError, StorageError, WireError
 from barnabas.security.scram import LoginRefused
 from barnabas.server.net.connection import Connection
 from barnabas.server.net.context import NoAnswerError, RequestContext
 from barnabas.server.net.fetch_door import FetchDoor
 from barnabas.server.net.network import Network
-from barnabas.server.net.produce_fast_path import ProduceFastPath
-from barnabas.server.net.produce_several import SeveralReader
+from barnabas.server.net.produce_door import ProduceDoor
 from barnabas.server.net.route import Route
 from barnabas.server.net.secure.refusing import say_refused
 from barnabas.server.net.slot import Line, Slot
@@ -51,32 +49,44 @@ def _padded(api_key: int, frame: memoryview, end: int) -> bool:
 class Requests:
     """What one kind of listener serves.
 
-    `fast_path` makes what a connection remembers of its producer, `several` reads requests of several partitions;
-    None: every one takes the slow path.  `fetches` makes the door for the fetches of a connection; None: they have
-    a handler like the rest.  Rights are asked for by the routes' own handlers (`server/rights`).
+    `produces` and `fetches` make the doors for a connection's requests of these kinds; None: they have handlers
+    like the rest.  Rights are asked for by the routes' own handlers (`server/rights`).
     """
 
-    __slots__ = ("_fast_path", "_fetches", "_network", "_several", "routes")
+    __slots__ = ("_fetches", "_network", "_produces", "routes")
 
     def __init__(
         self,
         network: Network,
         routes: Iterable[Route],
         *,
-        fast_path: Callable[[Connection, Route], ProduceFastPath] | None = None,
+        produces: Callable[[Connection, Route], ProduceDoor] | None = None,
         fetches: Callable[[Connection, Route], FetchDoor] | None = None,
-        several: SeveralReader | None = None,
     ) -> None:
         self._network = network
-        self._fast_path = fast_path
+        self._produces = produces
         self._fetches = fetches
-        self._several = several
         self.routes = {route.key: route for route in routes}
 
-    def take(self, connection: Connection, frame: memoryview, received: float) -> bool:
-        """Serve one frame.  Returns whether its bytes must stay untouched until the end of the loop step."""
+    def take(
+        self, connection: Connection, data: memoryview, begin: int, end: int, total: int, received: float
+    ) -> tuple[int, bool]:
+        """Serve the frame data[begin:end], and maybe those behind it up to `total`, with their lengths in front.
+
+        Returns where the last of them ends, and whether their bytes must stay untouched until the end of the step.
+        """
+        produces = connection.produces
+        if produces is not None and not data[begin + 1]:  # (the key of Produce; others are left alone, too)
+            served = produces.take(data, begin, end, total, received)
+            if served[0]:
+                return served
+        frame = data[begin:end]
         if (door := connection.fetches) is not None and door.take(frame, received):
-            return False
+            return end, False
+        return end, self._read(connection, frame, received)
+
+    def _read(self, connection: Connection, frame: memoryview, received: float) -> bool:
+        """Serve one frame of any kind.  Returns whether its bytes must stay untouched until the step's end."""
         session = connection.client.login
         if session is not None and session.login.takes_raw_token:
             session.take_raw(bytes(frame))
@@ -94,46 +104,26 @@ class Requests:
         if session is not None and (why := session.login.refusal(header.api_key, route.name)) is not None:
             return self._not_logged_in(connection, why)
         route.requests.value += 1
-        if header.api_key == FETCH_KEY and self._fetches is not None:
-            return self._fetch(connection, route, context, frame, position)
-        request: Any = None
-        if header.api_key == PRODUCE_KEY and self._several is not None:
-            request = self._several.read(context, frame, position)
-        if request is None:
-            try:
-                most = network.limits.max_elements
-                request, end = decode(route.request_class, frame, header.version, position, most=most)
-                if end != len(frame) and not _padded(header.api_key, frame, end):
-                    raise WireError(f"{len(frame) - end} bytes too many")
-            except WireError as error:
-                return self._malformed(connection, f"{route.name} v{header.version}", error)
+        try:
+            if header.api_key == PRODUCE_KEY and self._produces is not None:
+                if (produces := connection.produces) is None:
+                    produces = connection.produces = self._produces(connection, route)
+                return produces.read_anew(context, frame, position)
+            if header.api_key == FETCH_KEY and self._fetches is not None:
+                if (fetches := connection.fetches) is None:
+                    fetches = connection.fetches = self._fetches(connection, route)
+                fetches.read_anew(context, frame, position)
+                return False
+            most = network.limits.max_elements
+            request, end = decode(route.request_class, frame, header.version, position, most=most)
+            if end != len(frame) and not _padded(header.api_key, frame, end):
+                raise WireError(f"{len(frame) - end} bytes too many")
+        except WireError as error:
+            return self._malformed(connection, f"{route.name} v{header.version}", error)
         if (throttle := connection.throttle) is not None:
             throttle.arrived(connection, context)
-        answer = self._serve(connection, route, context, request)
-        if header.api_key != PRODUCE_KEY:
-            return False
-        if self._fast_path is not None and isinstance(answer, ProduceWaiting) and not answer.done:
-            if throttle is not None and throttle.is_limited(context):
-                return True
-            if connection.fast_path is None:
-                connection.fast_path = self._fast_path(connection, route)
-            if isinstance(connection.fast_path, ProduceFastPath):
-                connection.fast_path.learn(context, frame, position, request, answer)
-        return True
-
-    def _fetch(
-        self, connection: Connection, route: Route, context: RequestContext, frame: memoryview, position: int
-    ) -> bool:
-        """Serve a fetch that is the first of its connection, or on other terms than the last one."""
-        assert self._fetches is not None
-        door = connection.fetches
-        if not isinstance(door, FetchDoor):
-            door = connection.fetches = self._fetches(connection, route)
-        try:
-            door.read_anew(context, frame, position)
-        except WireError as error:
-            return self._malformed(connection, f"{route.name} v{context.version}", error)
-        return False
+        self._serve(connection, route, context, request)
+        return header.api_key == PRODUCE_KEY
 
     def _serve(self, connection: Connection, route: Route, context: RequestContext, request: Any) -> Any:
         """Have a request that was read answered, now or later.  Returns what its handler returned."""
@@ -163,7 +153,7 @@ class Requests:
             answer = self._refused(connection, route, context, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
         self._network.step.soon()
         handled = monotonic()
-        if throttle is not None and _is_answered(answer):
+        if throttle is not None and answer is not None:
             throttle.handled(connection, context, clock() - begun)
         if isinstance(answer, Message):
             connection.answer(context, route, answer, handled)
@@ -175,17 +165,11 @@ class Requests:
             slot.waiting = answer
             if isinstance(answer, asyncio.Future):
                 answer.add_done_callback(lambda future: self._future_done(slot, future))
-            elif type(answer) is ProduceWaiting and not answer.acks:
-                answer.on_done = lambda error: self._unanswered(slot, error)
             elif answer.done:
                 slot.complete(answer.response)
             else:
                 answer.on_done = slot.complete
         return answer
-
-    def _unanswered(self, slot: Slot, error: KafkaError | None) -> None:
-        """A request that nobody expects an answer to has come to its end; with an error, so has its connection."""
-        slot.complete(error and self._refused(slot.connection, slot.route, slot.context, error))
 
     def _future_done(self, slot: Slot, future: asyncio.Future[Any]) -> None:
         """A handler that waited for other parts of the node has come to an end."""
@@ -257,11 +241,6 @@ class Requests:
 
     def __repr__(self) -> str:
         return f"<Requests {len(self.routes)} APIs>"
-
-
-def _is_answered(answer: Any) -> bool:
-    """Whether the client will get an answer (with acks=0 it expects none)."""
-    return answer is not None and (type(answer) is not ProduceWaiting or bool(answer.acks))
 
 
 def _unsupported_version(route: Route) -> ApiVersionsResponse:

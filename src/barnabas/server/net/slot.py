@@ -1,7 +1,4 @@
-"""The places in a connection's line of answers: they leave in the order of their requests.
-
-And what may take requests that look like earlier ones, before they are read.
-"""
+"""The places in a connection's line of answers, which leave in the order of their requests, and the ways in."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from barnabas.model import Now
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.route import Route
 
-__all__ = ["Door", "FastPath", "Line", "Place", "Slot"]
+__all__ = ["FetchesIn", "Line", "Place", "ProducesIn", "Slot"]
 
 
 class Place(Protocol):
@@ -27,29 +24,8 @@ class Place(Protocol):
         ...
 
 
-class FastPath(Protocol):
-    """What the client of a connection was seen to send (`produce_fast_path`)."""
-
-    @property
-    def ahead(self) -> int:
-        """How many frames of a read `take_ahead` may look at; 0: it takes none."""
-        ...
-
-    @property
-    def unwritten(self) -> bool:
-        """Whether the bytes that `take` took last are needed until the end of the step."""
-        ...
-
-    def take_ahead(self, data: memoryview, total: int, received: float, room: int) -> int:
-        """Serve the frames that stand first in data[:total], `room` at most, if they are all alike.
-
-        Returns where the first other one begins; the bytes before it are needed until the end of the step.
-        """
-        ...
-
-    def take(self, data: memoryview, position: int, end: int, received: float) -> bool:
-        """Serve the frame data[position:end] if it is like an earlier one."""
-        ...
+class Door(Protocol):
+    """A way in for requests of one kind of a connection."""
 
     def end_of_read(self) -> Now | None:
         """Every frame of one read was handed on.  Returns when they were served if the loop step must end because
@@ -57,16 +33,27 @@ class FastPath(Protocol):
         ...
 
 
-class Door(Protocol):
-    """The way in for the fetches of a connection (`fetch_door`)."""
+class ProducesIn(Door, Protocol):
+    """The way in for its requests to produce (`produce_door`)."""
+
+    def take(self, data: memoryview, begin: int, end: int, total: int, received: float) -> tuple[int, bool]:
+        """Serve the request data[begin:end], and those behind it, up to `total`, that begin alike."""
+        ...
+
+    def read_anew(self, context: RequestContext, frame: memoryview, body: int) -> bool:
+        """Serve a frame whose header was read; its body begins at `body`.  Raises WireError."""
+        ...
+
+
+class FetchesIn(Door, Protocol):
+    """The way in for its fetches (`fetch_door`)."""
 
     def take(self, frame: memoryview, received: float) -> bool:
         """Serve a frame on the same terms as the last one.  False: nothing was done, it has to be read anew."""
         ...
 
-    def end_of_read(self) -> Now | None:
-        """Every frame of one read was handed on.  Returns when they were served if the loop step must end because
-        of them."""
+    def read_anew(self, context: RequestContext, frame: memoryview, body: int) -> None:
+        """Serve a frame whose header was read; its body begins at `body`.  Raises WireError."""
         ...
 
 

@@ -16,6 +16,7 @@ from barnabas.server.observe.metrics import Metrics
 from barnabas.wire.codec.message import replace
 from barnabas.wire.plane.fetch_asked import Terms
 from barnabas.wire.plane.fetch_told import FetchAnswer
+from barnabas.wire.plane.produce_told import ProduceAnswer
 
 __all__ = ["Mutable", "Throttle"]
 
@@ -80,7 +81,7 @@ class Throttle:
         wait_ms = min(round(context.wait_s * 1000), _LONGEST_MS)
         if told_ms < 0 or wait_ms <= told_ms:
             return response
-        if isinstance(response, FetchAnswer):
+        if isinstance(response, (FetchAnswer, ProduceAnswer)):
             return response._replace(throttle_time_ms=wait_ms)
         return replace(response, throttle_time_ms=wait_ms)
 

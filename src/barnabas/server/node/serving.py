@@ -29,8 +29,7 @@ from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.addresses import Addresses
 from barnabas.server.net.fetch_door import FetchDoor
 from barnabas.server.net.network import Network
-from barnabas.server.net.produce_fast_path import ProduceFastPath
-from barnabas.server.net.produce_several import SeveralReader
+from barnabas.server.net.produce_door import ProduceDoor
 from barnabas.server.net.requests import Requests
 from barnabas.server.net.route import Handler, Route, Row
 from barnabas.server.net.secure.sasl import SaslApi
@@ -121,21 +120,18 @@ class Serving:
         apis = (
             *self._apis,
             ClusterApi(rows, self._quorum, addresses, self._authorizer, telemetry.not_advertised),
-            DataApi(broker, runtime.clock, traffic, groups.transactions.complete),
+            DataApi(broker, runtime.clock, groups.transactions.complete),
             MetadataApi(runtime, image, addresses, answers, topics, suspicion, ask, self._authorizer),
             GroupApi(runtime, groups, transactions.log, image, addresses, topics, suspicion, ask),
             TransactionApi(runtime, broker, requests, topics),
             DirectoryApi(runtime, broker),
             telemetry,
         )
-        fast_path = partial(ProduceFastPath, self._network, broker, traffic)
-        fast = runtime.config.bool("barnabas.produce.memo")
         return Requests(
             self._network,
             self._routes(rows, "B", apis),
-            fast_path=fast_path if fast else None,
+            produces=partial(ProduceDoor, self._network, broker, traffic),
             fetches=partial(FetchDoor, self._network, broker),
-            several=SeveralReader(broker) if fast else None,
         )
 
     def _routes(self, rows: Iterable[Row], kind: str, apis: Iterable[object]) -> list[Route]:

@@ -7,7 +7,6 @@ from struct import Struct
 
 from barnabas.server.observe.metrics import Metrics
 from barnabas.wire.records import HEADER_SIZE
-from barnabas.wire.schemas.produce import ProduceRequest
 
 __all__ = ["Traffic"]
 
@@ -28,25 +27,15 @@ class Traffic:
             base + "MessagesInPerSec", "Records received, as their batches say"
         )
 
-    def produced(self, request: ProduceRequest) -> None:
-        """Count the batches of a request."""
-        for topic in request.topic_data:
-            for partition in topic.partition_data:
-                records = partition.records
-                if isinstance(records, (bytes, bytearray, memoryview)) and len(records) >= HEADER_SIZE:
-                    self.bytes_in.value += len(records)
-                    (count,) = _COUNT.unpack_from(records, _COUNT_AT)
-                    if count > 0:
-                        self.messages_in.value += count
-
-    def batches(self, found: Iterable[tuple[object, memoryview]]) -> None:
-        """Count batches, each with at least a header, that were found without decoding their request."""
+    def batches(self, found: Iterable[memoryview]) -> None:
+        """Count batches, as their headers say."""
         size = messages = 0
-        for _, records in found:
-            size += len(records)
-            (count,) = _COUNT.unpack_from(records, _COUNT_AT)
-            if count > 0:
-                messages += count
+        for records in found:
+            if len(records) >= HEADER_SIZE:
+                size += len(records)
+                (count,) = _COUNT.unpack_from(records, _COUNT_AT)
+                if count > 0:
+                    messages += count
         self.bytes_in.value += size
         self.messages_in.value += messages
 

@@ -222,7 +222,7 @@ class Logins:
         assert login.user is not None
         client.principal = f"User:{login.user}"
         session.connection.max_frame = self._runtime.config.int("socket.request.max.bytes")
-        session.connection.fast_path = None
+        session.connection.forget_doors()
         self._succeeded.value += 1
         if not self._connections.known(client):
             self._loop.call_soon(session.connection.close)  # all that are left are for others
@@ -298,7 +298,7 @@ class Logins:
         if session.login.token and self.users.token(session.login.token, session.login.mechanism) is None:
             self._end(client, session, "its delegation token has ended")
         session.login.expired = True
-        session.connection.fast_path = None
+        session.connection.forget_doors()
 
 
 class Guarding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncio import TimerHandle
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from barnabas.security.login import ServerLogin
 
@@ -15,7 +15,10 @@ class Guarded(Protocol):
     """The connection, as far as its login changes it."""
 
     max_frame: int
-    fast_path: Any
+
+    def forget_doors(self) -> None:
+        """Look anew at whatever comes next."""
+        ...
 
     def mute(self, seconds: float) -> None:
         """Hear nothing for so long."""

@@ -224,10 +224,10 @@ _LEADING: tuple[Mutant, ...] = (
     mutant(
         "a timeout answers yes",
         "a produce request whose time is up is answered with success",
-        "broker.requests.produce ProduceWaiting.expired",
-        "result.settle(ErrorCode.REQUEST_TIMED_OUT)",
-        "result.settle(ErrorCode.NONE)",
-        3,
+        "broker.requests.produced Produced.expired",
+        "batches.settle(ErrorCode.REQUEST_TIMED_OUT)",
+        "batches.settle(ErrorCode.NONE)",
+        1,
     ),
     mutant(
         "consumers read to the end",
