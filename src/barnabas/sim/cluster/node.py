@@ -1,7 +1,7 @@
 """A simulated host with a real node on it: a disk that stays, and one process after another.
 
-`process` is the real `server.node.process.ServerNode` of the present run.  It ends by a kill (its memory is gone, its
-kernel closes its sockets and keeps what was written), by a power cut (nobody is told, and the disk keeps an
+`process` is the real `server.node.process.ServerNode` of the present run.  It ends by a kill (its memory is gone,
+its kernel closes its sockets and keeps what was written), by a power cut (nobody is told, and the disk keeps an
 arbitrary part of what was not synced), by a clean stop, or by itself when it cannot continue.
 """
 
