@@ -422,3 +422,44 @@ def test_what_finds_no_room_is_to_be_tried_again_and_nothing_that_was_written_is
     segments = {"segment.bytes": "1048576", "message.timestamp.type": "LogAppendTime"}
     with mock.patch.dict(fast_path.TOPICS, rolled=segments):
         run(asyncio.new_event_loop, work, page_cache=True)
+
+
+def test_nothing_of_a_read_passes_a_batch_that_a_thread_checks() -> None:
+    """Those behind it are plain; some come in the same read, and some in the next."""
+
+    async def work(node: ServerNode, result: Run) -> None:
+        await create_topics(node)
+        much = batch(count=4000, codec=1)
+        sent = [batch(), batch(), much, *[batch() for _ in range(5)]]
+        frames = [frame(request(one), 9, n) for n, one in enumerate(sent)]
+        client = Client(*await asyncio.open_connection(*node.address))
+        offsets = []
+        for some in (frames[:2], frames[2:5], frames[5:]):
+            client.writer.write(b"".join(some))
+            await client.writer.drain()
+            if some is not frames[2:5]:
+                await asyncio.sleep(0)
+        for _ in frames:
+            answer = decoded(0, 9, (await client.answer())[1])
+            offsets.append(answer.responses[0].partition_responses[0].base_offset)
+        client.close()
+        assert offsets == [0, 2, 4, *range(4004, 4014, 2)]
+
+    run(LOOPS[min(LOOPS)], work, page_cache=True)
+
+
+def test_who_is_refused_hears_of_it_while_others_of_the_same_read_wait() -> None:
+    async def work(node: ServerNode, result: Run) -> None:
+        ids = await create_topics(node)
+        good = frame(plain(9, ids), 9, 1)
+        bad = frame(request(fast_path.odd_batches()["bad crc"]()), 9, 0)
+        client = Client(*await asyncio.open_connection(*node.address))
+        client.writer.write(good * 8)  # (then the node looks at several of a read together)
+        for _ in range(8):
+            await client.answer()
+        with stuck_syncs():
+            client.writer.write(bad + good)
+            assert (await asyncio.wait_for(client.answer(), 10))[0] == 0
+        client.close()
+
+    run(LOOPS[min(LOOPS)], work, page_cache=False)
