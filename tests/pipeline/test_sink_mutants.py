@@ -139,8 +139,8 @@ MUTANTS = (
     mutant(
         "prepared before it is there",
         "a task hands its transaction in before its rows are acknowledged",
-        "client.transactional TransactionalProducer.prepare",
-        "self.flush(timeout)",
+        "client.both.transactional Transacting.prepare",
+        "await self._all_sent(timeout)",
         "pass",
         1,
     ),

@@ -31,7 +31,7 @@ class either_way(Generic[P, T]):  # noqa: N801  used as a decorator
     """
 
     def __init__(self, work: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> None:
-        self._work = work
+        self._work = self.__wrapped__ = work
         self._methods: dict[bool, Callable[..., Any]] = {}
 
     def __set_name__(self, owner: type, name: str) -> None:

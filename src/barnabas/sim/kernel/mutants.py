@@ -69,6 +69,7 @@ def _function(change: Change) -> FunctionType:
         target = target.fget
     if isinstance(target, classmethod | staticmethod):
         target = target.__func__
+    target = inspect.unwrap(target)
     assert isinstance(target, FunctionType), f"{change.function} of {change.module} is no function"
     return target
 

@@ -345,7 +345,7 @@ _DECIDING: tuple[Mutant, ...] = (
         "controller.decisions.partitions _elect",
         "(not isr and broker in elr)",
         "broker in elr",
-        9,
+        207,
     ),
     mutant(
         "every replica is eligible",

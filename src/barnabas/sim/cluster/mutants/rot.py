@@ -21,7 +21,7 @@ _AT_A_START: tuple[Mutant, ...] = (
         "log.segments.scan misfit",
         "if header.leader_epoch < epoch:",
         "if False:",
-        guard="tests/broker/test_scrubber.py::test_an_epoch_that_no_crc_covers_is_checked_against_those_beside_it",
+        guard="tests/log/test_log_recovery.py::test_an_epoch_that_rose_ends_the_log_where_that_batch_belongs",
     ),
     mutant(
         "an epoch of no leader is believed",
