@@ -59,17 +59,7 @@ class _Lines(ClusterOf[BlockingLine]):
         return self._open(*address, limit, is_out=is_out, meant=self.metadata.meant(*address))
 
     def _open(self, host: str, port: int, limit: float, **options: Any) -> BlockingLine:
-        return BlockingLine(
-            BlockingConnection(
-                host,
-                port,
-                client_id=self.client_id,
-                timeout=self.timeout,
-                connect_timeout=min(limit, self.timeout),
-                security=self.security,
-                **options,
-            )
-        )
+        return BlockingLine(BlockingConnection(host, port, **self._options(limit), **options))
 
     async def ask_each(self, asked: Sequence[tuple[BlockingLine, Message]]) -> list[Any]:
         posted = [_or_error(line.connection.post, request) for line, request in asked]

@@ -67,8 +67,10 @@ def append_numbered(batches: Batches, records: memoryview, count: int, newest: i
 
 
 def takes(destination: Destination, everywhere: bool, found: ProduceRows) -> bool:
-    """Whether a partition takes the plain ones of these batches as they are, as far as others do not know better:
-    their producers, and what the topic asks of records (`validation.all_within`)."""
+    """Return whether a partition takes the plain ones of these batches as they are.
+
+    Others check their producers, and what the topic asks of records (`validation.all_within`).
+    """
     partition = destination.partition
     if unavailable(partition, everywhere) or partition.no_room:
         return False

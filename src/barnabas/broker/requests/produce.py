@@ -105,7 +105,7 @@ class Produces:
             replies.clear()
 
     def _open(self, found: ProduceRows, now: Now, *, plain: bool) -> list[Batches]:
-        """The batches of each place of these rows; `plain`: its partition may take them as they are."""
+        """Begin the batches of each place of these rows; `plain`: its partition may take them as they are."""
         broker, known = self._broker, self._destinations
         if self._generation != broker.generation:
             self._generation = broker.generation
@@ -233,7 +233,7 @@ class Produces:
             return held
 
     def _refusals(self, found: ProduceRows) -> list[Why | None]:
-        """Why the request of each row is refused as a whole: rows 1 and 7 of the checks, or a full purgatory."""
+        """Say of each row why its request is refused as a whole: a transaction, or a full purgatory."""
         full = None
         if self.terms.acks and self._broker.purgatory.full:
             full = ErrorCode.REQUEST_TIMED_OUT, "too many requests wait on this node already"
@@ -249,7 +249,7 @@ class Produces:
         return refusals
 
     def _refused_transaction(self, producers: set[bytes]) -> Why | None:
-        """Why a request is refused that has transactional batches of these producers."""
+        """Say why a request with transactional batches of these producers is refused; None: it is not."""
         name = self.terms.transactional_id
         if producers and (
             name is None
@@ -269,7 +269,7 @@ class Produces:
         return None
 
     def _find(self, topic: bytes, index: int) -> Destination:
-        """Rows 2 to 9: the partition, if it is here and this client may write to it, or what is wrong."""
+        """Look the partition up, and remember it if it is here and this client may write to it."""
         destination = Destination(self.terms.version, topic, index)
         destination.why = self._route(destination)
         if destination.why is None:

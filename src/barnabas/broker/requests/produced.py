@@ -1,4 +1,4 @@
-"""What becomes of produced batches: acknowledged together, refused, or not known yet.
+"""Produced batches on their way to an answer: acknowledged together, refused, or not known yet.
 
 The requests of one read are answered in their order, from one place in the line of their connection
 (`Produced`).  Their batches for one partition are written, synced and so acknowledged together (`Batches`), but
@@ -121,7 +121,7 @@ class Batches(Acknowledgement):
         return True
 
     def counted(self) -> None:
-        """What was appended since was counted by who appended it."""
+        """Count nothing that was appended up to now: who appended it did."""
         self.begin = self.end = self.log.log_end_offset
         self.position = self.log.active.end_position
 
@@ -148,7 +148,7 @@ class Batches(Acknowledgement):
                 self.settle(error)
 
     def row(self, first: Offset, time: int) -> ToldRow:
-        """What is told of one of them, when they are done."""
+        """Return what is told of one of them, when they are done."""
         index = self.destination.index
         if self.error:
             return index, self.error, -1, -1, self.start, self.extra
@@ -184,14 +184,14 @@ class Several:
         self.parts = parts
 
     def waits_for(self) -> Batches | None:
-        """What is not done of it: the last of that, for they are done in their order mostly."""
+        """Return the last of its batches that is not done: mostly they are done in their order."""
         for batches, _, _, _ in reversed(self.parts):
             if not batches.done:
                 return batches
         return None
 
     def answer(self) -> ProduceAnswer:
-        """What is told, when all is done."""
+        """Return the answer, when all is done."""
         topics: list[tuple[bytes, list[ToldRow]]] = []
         rows: list[ToldRow] = []
         for batches, first, time, begins in self.parts:

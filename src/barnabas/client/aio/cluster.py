@@ -59,15 +59,7 @@ class AsyncCluster(ClusterOf[AsyncConnection]):
             dialled.cancel()
 
     async def _open(self, host: str, port: int, limit: float, **options: Any) -> AsyncConnection:
-        return await AsyncConnection.connect(
-            host,
-            port,
-            client_id=self.client_id,
-            timeout=self.timeout,
-            connect_timeout=min(limit, self.timeout),
-            security=self.security,
-            **options,
-        )
+        return await AsyncConnection.connect(host, port, **self._options(limit), **options)
 
     async def ask_each(self, asked: Sequence[tuple[AsyncConnection, Message]]) -> list[Any]:
         async def answer(connection: AsyncConnection, request: Message) -> Any:

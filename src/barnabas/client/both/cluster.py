@@ -88,6 +88,15 @@ class ClusterOf(Generic[C]):
         for connection in connections.values():
             await connection.close()
 
+    def _options(self, limit: float) -> dict[str, Any]:
+        """Return the options of a connection that is opened within `limit` seconds."""
+        return {
+            "client_id": self.client_id,
+            "timeout": self.timeout,
+            "connect_timeout": min(limit, self.timeout),
+            "security": self.security,
+        }
+
     # -- what each kind does in its way ----------------------------------------------------------
 
     def now(self) -> float:

@@ -60,6 +60,7 @@ __all__ = [
     "encode_batch",
     "encoded",
     "metadata_of",
+    "of_another",
     "read_snapshot",
     "snapshot_batches",
 ]
@@ -399,8 +400,8 @@ def read_snapshot(buffer: Buffer, end_offset: Offset = -1) -> SnapshotContent:
             type_, message = control.read_control(record)
             if isinstance(message, control_records.SnapshotHeaderRecord):
                 last_contained_ms = message.last_contained_log_timestamp
-                if end_offset >= 0 <= message.end_offset != end_offset:
-                    raise CorruptRecordError(f"it has the content of the snapshot at {message.end_offset}")
+                if end_offset >= 0 and (wrong := of_another(message.end_offset, end_offset)):
+                    raise CorruptRecordError(wrong)
             elif type_ is ControlType.SNAPSHOT_FOOTER:
                 complete = True
             else:
@@ -410,6 +411,11 @@ def read_snapshot(buffer: Buffer, end_offset: Offset = -1) -> SnapshotContent:
     if end_offset > 0 and not found:
         raise CorruptRecordError("it has the content of the first snapshot, which has no records")
     return SnapshotContent(tuple(entries), found, last_contained_ms)
+
+
+def of_another(named: Offset, end_offset: Offset) -> str:
+    """Say which snapshot this is, if its header names another end offset than its file; -1 there names none."""
+    return "" if named in (-1, end_offset) else f"it has the content of the snapshot at {named}"
 
 
 def named_end(buffer: Buffer, first: BatchHeader) -> Offset:

@@ -18,7 +18,13 @@ from barnabas.ports import Buffer, Disk
 from barnabas.raft.effects import InstallSnapshot, WriteSnapshot
 from barnabas.raft.entries import Batch, SnapshotId
 from barnabas.raft.messages import ReadLog, ReadSnapshot
-from barnabas.server.kraft.records import SnapshotContent, decode_in_steps, named_end, read_snapshot
+from barnabas.server.kraft.records import (
+    SnapshotContent,
+    decode_in_steps,
+    named_end,
+    of_another,
+    read_snapshot,
+)
 from barnabas.wire.records import batches, check_crc
 
 __all__ = [
@@ -93,8 +99,7 @@ def check_snapshot(disk: Disk, path: str, at: SnapshotId) -> str:
         return error.message
     if first is None or last is None or not (first.is_control and last.is_control) or end != len(data):
         return "its header or its footer is missing"
-    named = named_end(data, first)
-    return "" if named in (-1, at.end_offset) else f"it has the content of the snapshot at {named}"
+    return of_another(named_end(data, first), at.end_offset)
 
 
 class InstallJob:

@@ -124,6 +124,11 @@ class RequestContext:
         """Whether a broker replicates by it, or asks what only brokers ask: no quota limits that."""
 
     @property
+    def header(self) -> RequestHeader:
+        """The header with which it came."""
+        return RequestHeader(self.api_key, self.version, self.correlation_id, self.client_id)
+
+    @property
     def connection_id(self) -> int:
         return self.client.id
 

@@ -13,12 +13,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.requests.fetch import Fetches, FetchWaiting
-from barnabas.errors import WireError
 from barnabas.model import Now
 from barnabas.server.net.connection import SENT_AT_ONCE_BYTES
 from barnabas.server.net.context import RequestContext
 from barnabas.server.observe import events
-from barnabas.wire.codec.message import decode
+from barnabas.wire.codec.message import decode_whole
 from barnabas.wire.frame import RequestHeader
 from barnabas.wire.plane.fetch_asked import Asked, FetchFrames
 from barnabas.wire.plane.fetch_told import FetchAnswer, write_fetch_answer
@@ -89,13 +88,8 @@ class FetchDoor:
         terms = self._frames.terms
         if asked is None or terms is None:
             most = self.network.limits.max_elements
-            request, end = decode(FetchRequest, frame, context.version, body, most=most)
-            if end != len(frame):
-                raise WireError(f"{len(frame) - end} bytes too many")
-            header = RequestHeader(
-                context.api_key, context.version, context.correlation_id, context.client_id
-            )
-            terms, asked = asked_by(header, request)
+            request = decode_whole(FetchRequest, frame, context.version, body, most=most)
+            terms, asked = asked_by(context.header, request)
         context.between_brokers = terms.replica >= 0
         connection, clock = self.connection, self.network.platform.monotonic
         begun, throttle = 0.0, connection.throttle

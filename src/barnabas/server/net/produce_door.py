@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from barnabas.broker.requests.produce import Produces
 from barnabas.broker.requests.produced import Batches, Produced
 from barnabas.broker.requests.validation import PACKED_AT_ONCE, RECORDS_WALKED_AT_ONCE, UNPACKED_AT_ONCE
-from barnabas.errors import ErrorCode, KafkaError, WireError
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Now
 from barnabas.server.net.context import RequestContext
 from barnabas.server.observe import events
-from barnabas.wire.codec.message import decode
-from barnabas.wire.frame import RequestHeader, write_response
+from barnabas.wire.codec.message import decode_whole
+from barnabas.wire.frame import write_response
 from barnabas.wire.plane.objects import produced_by, response_to_producer
 from barnabas.wire.plane.produce_asked import CLOSER, ProduceRows, Terms, terms_of, unpack
 from barnabas.wire.plane.produce_told import ProduceAnswer, write_produce_answer
@@ -124,13 +124,8 @@ class ProduceDoor:
         if found.requests:
             _, terms = terms_of(found.head)
         else:
-            request, end = decode(ProduceRequest, frame, context.version, body, most=most)
-            if end != len(frame):
-                raise WireError(f"{len(frame) - end} bytes too many")
-            header = RequestHeader(
-                context.api_key, context.version, context.correlation_id, context.client_id
-            )
-            terms, found = produced_by(header, request)
+            request = decode_whole(ProduceRequest, frame, context.version, body, most=most)
+            terms, found = produced_by(context.header, request)
         key = context.client_id, terms
         produces = self._known.get(key)
         if produces is None:

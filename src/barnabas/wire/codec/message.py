@@ -38,6 +38,7 @@ __all__ = [
     "MetadataStruct",
     "Struct",
     "decode",
+    "decode_whole",
     "encode",
     "encode_item",
     "encode_parts",
@@ -154,6 +155,16 @@ def decode(
     if end > len(buf):
         raise WireError(f"{cls.NAME} v{version} is cut off: {end - len(buf)} bytes are missing")
     return message, end
+
+
+def decode_whole(
+    cls: type[_M], buf: Buffer, version: int, position: int = 0, *, most: int | None = None
+) -> _M:
+    """Read a message that ends where `buf` does, as `decode`.  Raises WireError, also where it ends before."""
+    message, end = decode(cls, buf, version, position, most=most)
+    if end != len(buf):
+        raise WireError(f"{len(buf) - end} bytes too many")
+    return message
 
 
 def _decode_counted(cls: type[_M], buf: Buffer, version: int, position: int, most: int) -> tuple[_M, int]:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import NamedTuple
 
-from barnabas.errors import CorruptRecordError, UnreadableError, WireError
-from barnabas.wire.codec.message import decode
+from barnabas.errors import CorruptRecordError, UnreadableError
+from barnabas.wire.codec.message import decode_whole
 from barnabas.wire.compression import decompress, is_linked
 from barnabas.wire.frame import RequestHeader, read_request_header
 from barnabas.wire.records import HEADER_SIZE
@@ -76,7 +76,5 @@ def terms_of(head: bytes) -> tuple[RequestHeader, Terms]:
     no_topics = b"\1\0" if head[3] >= FLEXIBLE_SINCE else bytes(4)
     frame = memoryview(head[:_IN_FRONT] + bytes(4) + head[_IN_FRONT:] + no_topics)
     header, body = read_request_header(frame)
-    request, end = decode(ProduceRequest, frame, header.version, body)
-    if end != len(frame):
-        raise WireError(f"{len(frame) - end} bytes too many")
+    request = decode_whole(ProduceRequest, frame, header.version, body)
     return header, Terms(header.version, request.transactional_id, request.acks, request.timeout_ms)

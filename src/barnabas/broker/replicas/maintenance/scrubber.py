@@ -354,12 +354,12 @@ class Scrubber:
     def _found(self, part: Part, now: Now) -> None:
         """A batch is wrong: tell of it, unless it was deleted, and read on behind it."""
         log, segment, behind = part.log, part.segment, part.log.log_start_offset
-        wrong, deleted = part.offset, False
-        if wrong < behind:
+        deleted = False
+        if part.offset < behind:
             with suppress(CorruptRecordError):
                 deleted = part.position < segment.locate(behind)
         if not deleted:
-            error = damaged_at(log, max(wrong, behind), part.reason)
+            error = damaged_at(log, max(part.offset, behind), part.reason)
             self._on_damage(log, error, now)
             behind = error.damage.end
         self._lately.read_on(log, segment, behind)
